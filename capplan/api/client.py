@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
+from capplan.api.served import ServedVerbs
 from capplan.errors import CapplanError, MeasurementError, TraceError, UsageError
 
 if TYPE_CHECKING:
@@ -41,8 +42,13 @@ class ServiceReply:
     warning: str = ""
 
 
-class Client:
-    """A service at an address. Every method returns the document that `--format json` prints."""
+class Client(ServedVerbs):
+    """A service at an address.
+
+    It has a method for each verb that services answer (`plan`, `memory`, `llm_plan`, ...), which takes the options of
+    `capplan.plan` and its like, and returns the document that `--format json` prints; with another format, such as
+    `format="pdf"` of a report, the content of the file. A trace in the place of a model's name is uploaded.
+    """
 
     def __init__(
         self,
@@ -81,48 +87,6 @@ class Client:
     def __repr__(self) -> str:
         return f"Client({self.url!r})"
 
-    def plan(self, model: "str | Trace | None" = None, **question: Any) -> Any:
-        """Return which GPUs fit a model, how fast it runs there, and what it costs.
-
-        Args:
-            model: its name, or a trace, which is uploaded; None where `config` is given.
-            **question: the options of `capplan.plan`, such as `batches=[32]`, `precision="amp-fp16"`, `gpus=["l4"]`.
-
-        Raises:
-            CapplanError: the service refuses the question, with the sentence of the command line.
-        """
-        return self._ask("plan", model, question)
-
-    def memory(self, model: "str | Trace | None" = None, **question: Any) -> Any:
-        """Return how much GPU memory a model needs, by part; the options are those of `capplan.memory`.
-
-        Raises:
-            CapplanError: the service refuses the question.
-        """
-        return self._ask("memory", model, question)
-
-    def estimate(self, model: "str | Trace | None" = None, **question: Any) -> Any:
-        """Return latency and throughput over batches; the options are those of `capplan.estimate`.
-
-        Raises:
-            CapplanError: the service refuses the question.
-        """
-        return self._ask("estimate", model, question)
-
-    def report(self, model: "str | Trace | None" = None, *, format: str = "json", **question: Any) -> Any:
-        """Return the procurement report: its document, or the content of a file in another format.
-
-        Args:
-            model: its name, or a trace, which is uploaded.
-            format: json, html, pdf, xlsx, md or csv.
-            **question: the options of `capplan.make_report`; `load` is the content of a load file.
-
-        Raises:
-            CapplanError: the service refuses the question.
-        """
-        reply = self.ask("report", {**self._named(model), **question}, spelling=format)
-        return json.loads(reply.content) if format == "json" else reply.content
-
     def trace(self, model: "str | None" = None, **question: Any) -> bytes:
         """Have the service trace a model, and return the content of the trace file.
 
@@ -133,41 +97,9 @@ class Client:
         Raises:
             CapplanError: the service refuses the question, or the model cannot be traced.
         """
-        body = json.dumps({**self._named(model), **question}).encode()
+        body = json.dumps({**({} if model is None else {"model": model}), **question}).encode()
         kept = self._send("POST", "/api/v1/traces", body, {"Content-Type": "application/json"})
         return self.get(f"/api/v1/traces/{json.loads(kept.content)['id']}").content
-
-    def llm_memory(self, model: str, **question: Any) -> Any:
-        """Return how GPUs' memory is divided that serve a language model, as `capplan llm memory`.
-
-        Args:
-            model: a name of `capplan llm models`.
-            **question: the options of the command, such as `gpu="h100-sxm5-80gb"`, `tp=2`, `max_len=8192`.
-
-        Raises:
-            CapplanError: the service refuses the question.
-        """
-        return self._ask("llm/memory", model, question)
-
-    def llm_estimate(self, model: str, **question: Any) -> Any:
-        """Return how fast a served language model answers over concurrency, as `capplan llm estimate`.
-
-        Raises:
-            CapplanError: the service refuses the question.
-        """
-        return self._ask("llm/estimate", model, question)
-
-    def llm_plan(self, model: str, **question: Any) -> Any:
-        """Return the deployments of a language model that carry a load, the cheapest first, as `capplan llm plan`.
-
-        Args:
-            model: a name of `capplan llm models`.
-            **question: the options of the command, such as `rate=5`, `max_tpot="50ms"`, `gpus=["l40s"]`.
-
-        Raises:
-            CapplanError: the service refuses the question.
-        """
-        return self._ask("llm/plan", model, question)
 
     def results(self, **question: Any) -> Any:
         """Return rows of the sweep that the service offers (`ask="cheapest"`, `model`, `gpu`, `limit`).
@@ -175,19 +107,11 @@ class Client:
         Raises:
             CapplanError: it offers none, or refuses the question.
         """
-        return self._ask("results", None, question)["rows"]
-
-    def gpus(self, **question: Any) -> Any:
-        """Return the GPUs of the service's database that pass filters."""
-        return self._ask("gpus", None, question)
+        return json.loads(self.ask("results", question).content)["rows"]
 
     def gpu(self, name: str) -> Any:
         """Return every value of one GPU, with its source."""
         return json.loads(self.get(f"/api/v1/gpus/{quote(name, safe='')}").content)
-
-    def prices(self, **question: Any) -> Any:
-        """Return what GPUs cost to rent and to buy."""
-        return self._ask("prices", None, question)
 
     def traces(self) -> Any:
         """Return the traces that were uploaded."""
@@ -250,14 +174,6 @@ class Client:
             CapplanError: the service refuses the request, or cannot be reached.
         """
         return self._send("GET", path, None, {})
-
-    def _ask(self, name: str, model: "str | Trace | None", question: dict[str, Any]) -> Any:
-        return json.loads(self.ask(name, {**self._named(model), **question}).content)
-
-    def _named(self, model: "str | Trace | None") -> dict[str, str]:
-        if model is None:
-            return {}
-        return {"model": model if isinstance(model, str) else self.upload(model)}
 
     def _send(self, method: str, path: str, body: bytes | None, headers: Mapping[str, str]) -> ServiceReply:
         from urllib.request import Request

@@ -1,8 +1,9 @@
 """Write the stubs that editors and type checkers read: the signature of every verb, from its statement.
 
-`python -m capplan.api.stub` writes `capplan/__init__.pyi` and `capplan/llm/__init__.pyi` anew; a test compares them.
+`python -m capplan.api.stub` writes `__init__.pyi`, `llm/__init__.pyi` and `api/served.pyi` anew; a test compares them.
 """
 
+import textwrap
 from collections.abc import Mapping
 from dataclasses import is_dataclass
 from datetime import date
@@ -10,7 +11,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from capplan.api import verbs
+from capplan.api import served, verbs
 from capplan.api.asking import docstring, positional_fields
 from capplan.verbs.statement.contract import Verb
 from capplan.verbs.statement.options import Door, Field, plain_types
@@ -18,6 +19,8 @@ from capplan.verbs.statement.registry import PYTHON_NAMES, find_verb, llm_names
 
 PATH = Path(__file__).parents[1] / "__init__.pyi"
 LLM_PATH = PATH.parent / "llm" / "__init__.pyi"
+
+SERVED_PATH = Path(__file__).with_name("served.pyi")
 
 _HEAD = '''"""capplan: which GPU fits this model, how fast it runs there and what it costs, before anyone buys one.
 
@@ -41,6 +44,21 @@ from collections.abc import Sequence
 from pathlib import Path
 
 '''
+_SERVED_HEAD = '''"""The verbs that a service answers, as methods of a client.
+
+Made by `python -m capplan.api.stub` from the verbs' statements; do not edit.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+'''
+_SERVED_FUNCTIONS = """
+def methods() -> dict[str, Verb[Any, Any]]: ...
+def places(verb: Verb[Any, Any]) -> tuple[Field, ...]: ...
+
+class ServedVerbs:"""
 _OBJECTS = {
     "model": "str | nn.Module | Trace",
     "models": "str | nn.Module | Trace | Sequence[str | nn.Module | Trace]",
@@ -71,6 +89,38 @@ def llm_stub() -> str:
     asked = {name: find_verb(path) for name, path in llm_names().items()}
     objects = {"gpus": "str | Gpus | Sequence[str] | None"}
     return _LLM_HEAD + _signatures(asked, {"capplan.specs.gpus.load": {"Gpus"}}, objects)
+
+
+def served_stub() -> str:
+    """Return the content of the stub of what a client asks."""
+    imports = {
+        "capplan.core.trace.types": {"Trace"},
+        "capplan.verbs.statement.contract": {"Verb"},
+        "capplan.verbs.statement.options": {"Field"},
+    }
+    found = []
+    for name, verb in served.methods().items():
+        for field in verb.fields_at(Door.HTTP):
+            if field.enumeration is not None:
+                imports.setdefault(field.enumeration.__module__, set()).add(field.enumeration.__name__)
+        found.append(textwrap.indent(_method(name, verb), "    "))
+    lines = [f"from {module} import {', '.join(sorted(names))}" for module, names in sorted(imports.items())]
+    functions = [
+        "def methods() -> dict[str, Verb[Any, Any]]: ...",
+        "def places(verb: Verb[Any, Any]) -> tuple[Field, ...]: ...",
+    ]
+    return _SERVED_HEAD + "\n".join([*lines, "", *functions, "", "class ServedVerbs:", *found])
+
+
+def _method(name: str, verb: Verb[Any, Any]) -> str:
+    stated, places = verb.fields_at(Door.HTTP), served.places(verb)
+    positional = [f"    {field.wire}: {_type(field, _SERVED)} = ...," for field in places]
+    named = [f"    {field.wire}: {_type(field, _SERVED)} = ...," for field in stated if field not in places]
+    lines = [f"def {name}(", "    self,", *positional, "    *,", *named, "    format: str = ...,", ") -> Any:"]
+    return "\n".join([*lines, f'    """{verb.summary.splitlines()[0]}"""', ""])
+
+
+_SERVED = {"model": "str | Path | bytes | Trace | None", "models": "str | Path | bytes | Trace | Sequence[str] | None"}
 
 
 def _signatures(asked: Mapping[str, Verb[Any, Any]], imports: dict[str, set[str]], objects: Mapping[str, str]) -> str:
@@ -139,3 +189,4 @@ def _type(field: Field, objects: Mapping[str, str]) -> str:
 if __name__ == "__main__":
     PATH.write_text(stub(), encoding="utf-8")
     LLM_PATH.write_text(llm_stub(), encoding="utf-8")
+    SERVED_PATH.write_text(served_stub(), encoding="utf-8")

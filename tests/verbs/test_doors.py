@@ -1,6 +1,7 @@
 """Every door offers the fields that a verb's question states for it, and no others."""
 
 import inspect
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from urllib.parse import parse_qsl
@@ -9,7 +10,8 @@ import pytest
 from typer.testing import CliRunner
 
 import capplan
-from capplan.api.stub import PATH, stub
+from capplan.api.served import methods
+from capplan.api.stub import LLM_PATH, PATH, SERVED_PATH, llm_stub, served_stub, stub
 from capplan.cli.lazy import _build
 from capplan.cli.main import COMMANDS, app
 from capplan.cli.settings import settable
@@ -22,7 +24,7 @@ from capplan.verbs.plan import PlanQuestion
 from capplan.verbs.report import ReportQuestion
 from capplan.verbs.statement.options import Door
 from capplan.verbs.statement.read import command_of, read_question, to_wire
-from capplan.verbs.statement.registry import CONFIGURABLE, PYTHON_NAMES, VERBS, find_verb
+from capplan.verbs.statement.registry import CONFIGURABLE, PYTHON_NAMES, VERBS, find_verb, served_verbs
 from tests.seen import at_least
 
 OF_COMMANDS = {"color", "format_", "json_", "output", "force"}
@@ -88,8 +90,19 @@ def test_a_saved_address_of_the_form_about_serving_asks_the_same_as_before() -> 
     assert (estimate.engine, estimate.tp, estimate.gpu) == ("sglang", 1, "l4")
 
 
-def test_the_stub_that_editors_read_is_the_one_that_is_made() -> None:
-    assert PATH.read_text(encoding="utf-8") == stub()  # renew: python -m capplan.api.stub
+@pytest.mark.parametrize(("path", "made"), [(PATH, stub), (LLM_PATH, llm_stub), (SERVED_PATH, served_stub)])
+def test_the_stub_that_editors_read_is_the_one_that_is_made(path: Path, made: Callable[[], str]) -> None:
+    assert path.read_text(encoding="utf-8") == made()  # renew: python -m capplan.api.stub
+
+
+def test_a_client_has_a_method_for_each_verb_with_a_document() -> None:
+    client = capplan.Client("http://127.0.0.1:1")
+    assert len(methods()) > 18
+    assert {path.replace(" ", "_") for path in served_verbs() if path != "trace"} == set(methods()) <= set(dir(client))
+    with pytest.raises(AttributeError, match="did you mean"):
+        client.llm_plans()
+    with pytest.raises(TypeError, match="plan takes model by place"):
+        client.plan("resnet50", [8])
 
 
 @pytest.mark.parametrize(
