@@ -13,11 +13,11 @@ import capplan
 from capplan.api import stub
 from capplan.cli.main import app
 from capplan.errors import UsageError
-from capplan.report.documents.llm.fleet import fleet_document
-from capplan.report.documents.llm.memory import llm_memory_document
-from capplan.report.documents.llm.plan import llm_plan_document
-from capplan.report.documents.llm.serving import llm_estimate_document, simulation_document
 from capplan.shapes.codec import to_plain
+from capplan.shapes.llm_fleet import FLEETS
+from capplan.shapes.llm_memory import MEMORY
+from capplan.shapes.llm_plan import LLM_PLAN
+from capplan.shapes.llm_serving import ESTIMATE, SIMULATION
 
 LLAMA = "llama-3.1-8b-instruct"
 
@@ -36,13 +36,13 @@ def plain(document: Any) -> Any:
 def test_memory_is_what_the_command_line_prints() -> None:
     words = printed("memory", LLAMA, "--gpu", "l40s", "--tp", 2, "--kv-pool", "20GiB", "--max-len", 4096)
     found = capplan.llm.memory(LLAMA, gpu="l40s", tp=2, kv_pool_bytes=20 * 2**30, max_len=4096)
-    assert plain(llm_memory_document(found)) == words
+    assert plain(MEMORY.document(found)) == words
 
 
 def test_estimate_takes_numbers_of_clients_as_a_list_or_in_words() -> None:
     words = printed("estimate", LLAMA, "--gpu", "l40s", "-c", "1,16", "--input-len", 512, "--link", "64 GB/s")
     listed = capplan.llm.estimate(LLAMA, gpu="l40s", concurrency=[1, 16], input_len=512, link_bytes_per_s=64e9)
-    assert plain(llm_estimate_document(listed)) == words
+    assert plain(ESTIMATE.document(listed)) == words
     spelt = capplan.llm.estimate(LLAMA, gpu="l40s", concurrency="1,16", input_len=512, link_bytes_per_s="64 GB/s")
     assert spelt == listed
 
@@ -55,7 +55,7 @@ def test_plan_takes_limits_in_seconds_or_in_words() -> None:
     found = capplan.llm.plan(
         LLAMA, **asked, max_tpot_s=0.06, growth_fraction=0.5, api_usd_per_million_tokens=(0.6, 2.4)
     )
-    assert plain(llm_plan_document(found)) == words
+    assert plain(LLM_PLAN.document(found)) == words
     spelt = capplan.llm.plan(
         LLAMA, **asked, max_tpot_s="60ms", growth_fraction="50%", api_usd_per_million_tokens="0.6,2.4"
     )
@@ -65,7 +65,7 @@ def test_plan_takes_limits_in_seconds_or_in_words() -> None:
 def test_simulate_is_what_the_command_line_prints() -> None:
     words = printed("simulate", LLAMA, "--gpu", "l40s", "--rate", "1,2", "--requests", 200, "--prefill", "mixed")
     found = capplan.llm.simulate(LLAMA, gpu="l40s", rates_per_s=[1, 2], requests=200, prefill="mixed")
-    assert plain(simulation_document(found)) == words
+    assert plain(SIMULATION.document(found)) == words
 
 
 def test_models_are_filtered_by_name_and_condition() -> None:
@@ -85,9 +85,9 @@ def test_a_fleet_is_planned_from_its_file(tmp_path: Path) -> None:
     path = tmp_path / "fleet.yaml"
     path.write_text("gpus: [l40s]\nmodels: [{model: llama-3.1-8b-instruct, rate: 2/s}, {model: qwen3-8b, rate: 1/s}]\n")
     found = capplan.llm.fleet(path)
-    assert plain(fleet_document(found)) == printed("fleet", path)
+    assert plain(FLEETS.document(found)) == printed("fleet", path)
     path.write_text(path.read_text().replace("l40s", "l4"))
-    priced = fleet_document(capplan.llm.fleet(path, currency="EUR=1.25"))
+    priced = FLEETS.document(capplan.llm.fleet(path, currency="EUR=1.25"))
     assert priced.recommended is not None
     assert priced.recommended.usd_per_hour is not None
     assert priced.local is not None

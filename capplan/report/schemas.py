@@ -19,11 +19,6 @@ from capplan.report.documents.gpus import (
     PricesDocument,
     SettingsDocument,
 )
-from capplan.report.documents.llm.fleet import LlmFleetDocument
-from capplan.report.documents.llm.memory import LlmMemoryDocument, LlmModelsDocument
-from capplan.report.documents.llm.plan import LlmPlanDocument
-from capplan.report.documents.llm.report import ServingReportDocument
-from capplan.report.documents.llm.serving import LlmEstimateDocument, LlmValidationDocument, SimulationDocument
 from capplan.report.documents.llm.training import (
     LlmTrainEstimateDocument,
     LlmTrainMemoryDocument,
@@ -40,7 +35,19 @@ from capplan.report.documents.pipelines import PipelineMemoryDocument, Pipelines
 from capplan.report.documents.sweep import SweepDocument, SweepPreviewDocument
 from capplan.report.documents.validation import ValidationDocument
 from capplan.report.procurement.json import ReportDocument
-from capplan.shapes.types import ComparisonDocument, MemoryDocument, PlanDocument
+from capplan.shapes.types import (
+    ComparisonDocument,
+    LlmEstimateDocument,
+    LlmFleetDocument,
+    LlmMemoryDocument,
+    LlmModelsDocument,
+    LlmPlanDocument,
+    LlmValidationDocument,
+    MemoryDocument,
+    PlanDocument,
+    ServingReportDocument,
+    SimulationDocument,
+)
 
 DOCUMENTS: dict[str, Any] = {
     "analyze": AnalysisDocument,

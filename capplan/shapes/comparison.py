@@ -8,7 +8,7 @@ from capplan.core.memory.types import FitStatus
 from capplan.core.plan.comparison import ComparedModel, Comparison, ComparisonRow
 from capplan.core.plan.types import Fit, ModelFacts
 from capplan.shapes.common import SIGNED, torch_version
-from capplan.shapes.shape import CSV, Shape, Show, ends_of, figure, reads
+from capplan.shapes.shape import CSV, Shape, Show, ends_of, figure, itself, reads
 
 
 def row_status(row: ComparisonRow) -> Literal["fits", "borderline", "does not fit", "failed"]:
@@ -83,7 +83,7 @@ COMPARISON_ROW: Final = Shape("ComparisonRowDocument", ComparisonRow, "One model
 COMPARISON: Final = Shape("ComparisonDocument", Comparison, "What `capplan compare --format json` writes. Fractions run from 0 to 1.", (
     *SIGNED,
     figure("models", COMPARED_MODEL, Meta(min_length=1)),
-    figure("conditions", CONDITIONS.at(reads(Comparison, lambda comparison: comparison))),
+    figure("conditions", CONDITIONS.at(itself(Comparison))),
     figure("rows", COMPARISON_ROW),
     figure("notes"),
     figure("local", "local_cost", "a million samples of the cheapest row in the currency asked for", default=None),

@@ -25,7 +25,7 @@ from capplan.core.plan.types import (
 from capplan.errors import UsageError
 from capplan.shapes.codec import SCHEMA_VERSION
 from capplan.shapes.common import SIGNED, WORKLOAD
-from capplan.shapes.shape import CSV, Shape, column, ends_of, figure, reads
+from capplan.shapes.shape import CSV, Shape, column, ends_of, figure, itself, reads
 from capplan.units import (
     format_bytes,
     format_fraction,
@@ -128,11 +128,6 @@ PIPELINE: Final = Shape("PlannedPipeline", PipelineFacts, "What a pipeline makes
 ))
 
 
-def itself(fit: Fit) -> Fit:
-    """Return the value, for the figures of a part that read it themselves."""
-    return fit
-
-
 def _no_reason(_fit: Fit) -> None:
     return None
 
@@ -180,7 +175,7 @@ FIT: Final = Shape("PlannedFit", Fit, "A GPU that serves one batch within the li
     figure("fits", reads(str, lambda fit: "borderline" if fit.status is FitStatus.BORDERLINE else "yes"),
         show=column("fits", rank=1).alone()),
     figure("reason", _no_reason, show=CSV.alone()),
-    figure("memory", MEMORY.at(itself)),
+    figure("memory", MEMORY.at(itself(Fit))),
     figure("max_batch", meaning="the largest batch by the expected sizes", show=CSV, default=0),
     figure("certain_batch",
         meaning="the largest batch that fits at the unfavourable end of every size: what `max` plans", show=CSV,
@@ -283,11 +278,6 @@ CHANGE: Final = Shape("PlannedChange", ConditionEffect, "What one other conditio
 ))
 
 
-def whole_plan(plan: Plan) -> Plan:
-    """Return the plan, for the figures of a part that read it themselves."""
-    return plan
-
-
 RECOMMENDATIONS: Final = Shape(
     "PlannedRecommendations",
     Plan,
@@ -305,7 +295,7 @@ PLAN: Final = Shape("PlanDocument", Plan, "What `capplan plan --format json` wri
     figure("workload", WORKLOAD),
     figure("limits"),
     figure("job", default=None),
-    figure("recommended", RECOMMENDATIONS.at(whole_plan), default=RECOMMENDATIONS),
+    figure("recommended", RECOMMENDATIONS.at(itself(Plan)), default=RECOMMENDATIONS),
     figure("shortlist",
         meaning="Ids of the GPUs that the short answer sets side by side, the most important first.", default=()),
     figure("changes", CHANGE, "What other conditions would make of the first recommendation.", default=()),
@@ -315,7 +305,7 @@ PLAN: Final = Shape("PlanDocument", Plan, "What `capplan plan --format json` wri
     figure("assumptions"),
     figure("cautions", meaning="What makes the figures of this model uncertain.", default=()),
     figure("notes"),
-    figure("provenance", PROVENANCE.at(whole_plan)),
+    figure("provenance", PROVENANCE.at(itself(Plan))),
 ))
 # fmt: on
 

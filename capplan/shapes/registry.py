@@ -4,7 +4,7 @@ from importlib import import_module
 
 from capplan.shapes.shape import Shape
 
-MODULES = ("common", "plan", "comparison", "memory")
+MODULES = ("common", "plan", "comparison", "memory", "llm_serving", "llm_memory", "llm_plan", "llm_fleet")
 """The modules of this package that hold shapes, those that others use first."""
 
 

@@ -116,6 +116,11 @@ def reads(kind: Any, function: Callable[..., Any]) -> Typed:
     return Typed(kind, function)
 
 
+def itself(kind: Any) -> Typed:
+    """Return that a part's figures are read from the value itself, which is of a type."""
+    return reads(kind, lambda value: value)
+
+
 Reader = str | Callable[..., Any] | Typed | Nested | None
 
 
@@ -458,7 +463,7 @@ def _unset_for_none(read: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any
 
 def _as_document(hint: Any, shape: Shape | None) -> tuple[Any, Callable[[Any, Any], Any] | None]:
     """Return the type that a document holds for a type, and what converts a value; None where it stays as it is."""
-    if shape is not None and hint is shape.of:
+    if shape is not None and hint == shape.of:
         return shape.struct, shape.document
     origin, arguments = get_origin(hint), get_args(hint)
     if is_union(hint):

@@ -1,12 +1,21 @@
 """Types of documents. Made by `python -m capplan.shapes.stub` from the shapes; do not edit."""
 
 from capplan.core.gpus.machines import LocalAmount
+from capplan.core.gpus.prices import Term
 from capplan.core.latency.types import Binding, Evidence
 from capplan.core.memory.advice import MemoryAdvice
 from capplan.core.memory.types import FitStatus, MemoryPart
 from capplan.core.numbers import Bounded, Interval
 from capplan.core.plan.types import Constraint, JobSize, Limits
+from capplan.core.serving_engines import Engine
 from capplan.core.workload import Framework, Layout, Mode, ModelSharding, Optimizer, Precision
+from capplan.llm.core.fleet.deployment_plan import Obstacle, ReplicaMemory
+from capplan.llm.core.fleet.launch import LaunchOption
+from capplan.llm.core.fleet.money import ApiComparison, FleetYear
+from capplan.llm.core.fleet.token_load import TokenLoad
+from capplan.llm.core.measured import SkippedRun
+from capplan.llm.core.serving.accuracy import Accuracy
+from capplan.llm.core.simulation.load_answer import LatencyLimits, Percentiles
 import datetime
 from msgspec import Struct, UnsetType
 from typing import Literal
@@ -295,3 +304,516 @@ class MemoryDocument(Struct, frozen=True, kw_only=True):
     index_limit_batch: int | None
     rule_of_thumb: RuleOfThumbDocument
     notes: tuple[str, ...]
+
+class ServedModel(Struct, frozen=True, kw_only=True):
+    name: str
+    params: int
+    active_params: int
+
+class StepPartDocument(Struct, frozen=True, kw_only=True):
+    name: str
+    time_s: float
+    flops: float | UnsetType = ...
+    traffic_bytes: float | UnsetType = ...
+    launches: float | UnsetType = ...
+
+class ServingPointDocument(Struct, frozen=True, kw_only=True):
+    concurrency: int
+    ttft_s: Interval
+    tpot_s: Interval
+    output_tokens_per_s: Interval
+    output_tokens_per_s_per_gpu: float
+    output_tokens_per_s_per_user: float
+    e2e_s: float
+    requests_per_s: float
+    running: float
+    queued: bool
+    evidence: str
+    power_w: Interval | UnsetType = ...
+    joules_per_output_token: Interval | UnsetType = ...
+    power_evidence: str | UnsetType = ...
+
+class MeasuredRuns(Struct, frozen=True, kw_only=True):
+    runs: int
+    tpot_factor: float | None
+
+class LlmEstimateDocument(Struct, frozen=True, kw_only=True):
+    schema_version: Literal[1]
+    model: ServedModel
+    gpu: str
+    gpus: int
+    tp: int
+    pp: int
+    ep: int
+    dp: int
+    engine: str
+    version: str | None
+    weights: str
+    kv: str
+    input_len: float
+    output_len: float
+    sequences_that_fit: int
+    points: tuple[ServingPointDocument, ...]
+    decode_step: tuple[StepPartDocument, ...]
+    prefill_step: tuple[StepPartDocument, ...]
+    calibration: str
+    measured: MeasuredRuns
+    notes: tuple[str, ...]
+
+class LoadAnswerDocument(Struct, frozen=True, kw_only=True):
+    label: str | None
+    rate_per_s: float
+    concurrency: int | None
+    load_fraction: float
+    requests: int
+    ttft_s: Percentiles
+    tpot_s: Percentiles
+    itl_s: Percentiles | None
+    e2e_s: Percentiles
+    inclusive_tpot_s: float
+    output_tokens_per_s: float
+    output_tokens_per_s_per_gpu: float
+    output_tokens_per_s_per_user: float | None
+    input_tokens_per_s: float
+    goodput_fraction: float | None
+    goodput_per_s: float | None
+    mean_running: float
+    busy_fraction: float
+    cached_fraction: float
+    preemptions: int
+    keeps_up: bool
+    power_w: Interval | UnsetType = ...
+    joules_per_output_token: Interval | UnsetType = ...
+    power_evidence: str | UnsetType = ...
+
+class Definitions(Struct, frozen=True, kw_only=True):
+    ttft_s: str = ...
+    tpot_s: str = ...
+    inclusive_tpot_s: str = ...
+    itl_s: str = ...
+    e2e_s: str = ...
+    goodput_fraction: str = ...
+
+class SimulationDocument(Struct, frozen=True, kw_only=True):
+    schema_version: Literal[1]
+    model: str
+    gpu: str
+    gpus: int
+    engine: str
+    sequences_that_fit: int
+    saturation_rate_per_s: float
+    saturated_from_per_s: float | None
+    limits: LatencyLimits
+    loads: tuple[LoadAnswerDocument, ...]
+    definitions: Definitions
+    notes: tuple[str, ...]
+
+class ServingCellDocument(Struct, frozen=True, kw_only=True):
+    gpu: str | UnsetType = ...
+    engine: str | UnsetType = ...
+    model: str | UnsetType = ...
+    version: str | UnsetType = ...
+    weights: str | UnsetType = ...
+    kv: str | UnsetType = ...
+    tp: str | UnsetType = ...
+    pp: str | UnsetType = ...
+    ep: str | UnsetType = ...
+    dp: str | UnsetType = ...
+    serving: str | UnsetType = ...
+    quality: str | UnsetType = ...
+    metric: Literal['ttft', 'tpot', 'output_tokens_per_s', 'power_w', 'power_w_end_to_end', 'joules_per_output_token']
+    n: int
+    mdape: float
+    p90: float
+    bias: float
+    coverage: float
+    width: float
+    spearman: float | None
+    within_factor_two: float
+
+class OverallAccuracy(Struct, frozen=True, kw_only=True):
+    ttft: Accuracy | None
+    tpot: Accuracy | None
+    output_tokens_per_s: Accuracy | None
+    power_w: Accuracy | None
+    power_w_end_to_end: Accuracy | None
+    joules_per_output_token: Accuracy | None
+
+class LlmValidationDocument(Struct, frozen=True, kw_only=True):
+    schema_version: Literal[1]
+    cells: tuple[ServingCellDocument, ...]
+    overall: OverallAccuracy
+    skipped: tuple[SkippedRun, ...]
+
+class LlmModelDocument(Struct, frozen=True, kw_only=True):
+    name: str
+    hf_id: str | None
+    family: str
+    params: int
+    active_params: int
+    vision_params: int
+    layers: int
+    hidden_dim: int
+    vocab_size: int
+    max_positions: int | None
+    checkpoint: str
+    exact_bytes: int | None
+    source: str
+    check: str | None
+    ignored_fields: tuple[str, ...]
+
+class LlmModelsDocument(Struct, frozen=True, kw_only=True):
+    schema_version: Literal[1]
+    models: tuple[LlmModelDocument, ...]
+
+class ByteInterval(Struct, frozen=True, kw_only=True):
+    low: int
+    expected: int
+    high: int
+
+class StageMemoryDocument(Struct, frozen=True, kw_only=True):
+    stage: int
+    weights_bytes: int
+    activation_bytes: int
+    kv_pool_bytes: int
+    kv_tokens: int | None
+
+class AlternativeDocument(Struct, frozen=True, kw_only=True):
+    change: str
+    fits: bool
+    kv_tokens: int | None
+    sequences_that_fit: int
+    weights_bytes: int
+    kv_pool_bytes: int
+
+class LlmMemoryDocument(Struct, frozen=True, kw_only=True):
+    schema_version: Literal[1]
+    capplan_version: str
+    model: LlmModelDocument
+    gpu: str
+    gpus: int
+    tp: int
+    pp: int
+    ep: int
+    dp: int
+    engine: Engine
+    engine_version: str | None
+    weights: str
+    kv: str
+    fits: bool
+    gpu_bytes: int
+    utilization: float
+    weights_bytes: int
+    weights_by_role_bytes: dict[str, int]
+    activation_bytes: int
+    other_bytes: int
+    graph_bytes: int
+    kv_pool_bytes: int
+    kv_pool_interval_bytes: ByteInterval
+    missing_bytes: int
+    kv_bytes_per_token: float
+    state_bytes_per_sequence: int
+    block_tokens: int
+    kv_tokens: int | None
+    sequence_tokens: int
+    kv_bytes_per_sequence: int
+    sequences_that_fit: int
+    max_context: int
+    stages: tuple[StageMemoryDocument, ...]
+    alternatives: tuple[AlternativeDocument, ...]
+    evidence: str
+    source: str
+    notes: tuple[str, ...]
+
+class PaymentDocument(Struct, frozen=True, kw_only=True):
+    term: Term
+    usd_per_gpu: float
+    seller: str
+    day: str
+    is_marketplace: bool
+    usd_per_year: float
+    initial_usd: float
+    yearly_usd: tuple[float, ...]
+    usd_per_million_output_tokens: float
+
+class MoneyDocument(Struct, frozen=True, kw_only=True):
+    growth_per_year_fraction: float
+    years: tuple[FleetYear, ...]
+    counted_years: int
+    rented_hours_per_year: float
+    payments: tuple[PaymentDocument, ...]
+    gpu_power_w: Interval | None
+    joules_per_output_token: float | None
+    kwh_per_million_output_tokens: float | None
+    usd_per_kwh: float
+    pue: float
+    api: ApiComparison | None
+
+class LaunchDocument(Struct, frozen=True, kw_only=True):
+    engine: Engine
+    command: str
+    arguments: tuple[str, ...]
+    options: tuple[LaunchOption, ...]
+    files: dict[str, str]
+    port: int
+    notes: tuple[str, ...]
+
+class RequestTime(Struct, frozen=True, kw_only=True):
+    low: float
+    expected: float
+    high: float
+    p50: float | None
+    p90: float | None
+    p95: float | None
+    p99: float | None
+
+class TokenPrices(Struct, frozen=True, kw_only=True):
+    input: float
+    output: float
+
+class ConcurrencyPoint(Struct, frozen=True, kw_only=True):
+    running: float
+    rate_per_s: float
+    ttft_s: float
+    tpot_s: float
+    output_tokens_per_s_per_gpu: float
+
+class RentedGpu(Struct, frozen=True, kw_only=True):
+    usd_per_hour: float
+    provider: str
+    day: str
+    tier: str
+    instance: str = ...
+    region: str = ...
+    country: str | None = ...
+    known_by: str = ...
+    machine_gpus: int = ...
+    joined: int = ...
+    networked: bool = ...
+
+class DeploymentFitDocument(Struct, frozen=True, kw_only=True):
+    gpu: str
+    gpus: int
+    replicas: int
+    replicas_needed: int
+    words: str
+    tp: int
+    pp: int
+    ep: int
+    dp: int
+    engine: str
+    weights: str
+    kv: str
+    memory: ReplicaMemory
+    ttft_s: RequestTime
+    tpot_s: RequestTime
+    e2e_s: RequestTime
+    itl_s: Percentiles | None
+    rate_per_s: float
+    running_per_replica: float
+    batch_limit: int
+    output_tokens_per_s: float
+    output_tokens_per_s_per_gpu: float
+    output_tokens_per_s_per_user: float
+    max_rate_per_s: float
+    max_rate_per_s_per_replica: float
+    job_s: float | None
+    job_usd: float | None
+    goodput_fraction: float | None
+    usd_per_hour: float | None
+    usd_per_million_output_tokens: float | None
+    usd_per_million_tokens: float | None
+    split_usd_per_million_tokens: TokenPrices | None
+    machines: int | None
+    rent: RentedGpu | None
+    evidence: str
+    holds_at_worst: bool
+    on_front: bool
+    curve: tuple[ConcurrencyPoint, ...] | None
+    power_w: Interval | UnsetType = ...
+    joules_per_output_token: Interval | UnsetType = ...
+    power_evidence: str | UnsetType = ...
+
+class FrontDocument(Struct, frozen=True, kw_only=True):
+    gpu: str
+    tp: int
+    pp: int
+    ep: int
+    dp: int
+    engine: str
+    weights: str
+    running: float
+    output_tokens_per_s_per_gpu: float
+    output_tokens_per_s_per_user: float
+
+class PrefillSide(Struct, frozen=True, kw_only=True):
+    gpu: str
+    tp: int
+    pp: int
+    ep: int
+    dp: int
+    replicas: int
+    prompt_s: float
+
+class DecodeSide(Struct, frozen=True, kw_only=True):
+    gpu: str
+    tp: int
+    pp: int
+    ep: int
+    dp: int
+    replicas: int
+    running: float
+
+class DisaggregatedDocument(Struct, frozen=True, kw_only=True):
+    gpu: str | None
+    gpus: int
+    words: str
+    engine: str
+    weights: str
+    prefill: PrefillSide
+    decode: DecodeSide
+    ratio: float
+    transfer_s: float
+    ttft_s: float
+    tpot_s: float
+    e2e_s: float
+    output_tokens_per_s: float
+    usd_per_hour: float | None
+
+class MixedPartDocument(Struct, frozen=True, kw_only=True):
+    gpu: str
+    tp: int
+    pp: int
+    ep: int
+    dp: int
+    replicas: int
+    engine: str
+    weights: str
+    share: float
+    usd_per_hour: float | None
+
+class MixedDocument(Struct, frozen=True, kw_only=True):
+    gpus: int
+    words: str
+    usd_per_hour: float
+    parts: tuple[MixedPartDocument, ...]
+
+class DeploymentRejectionDocument(Struct, frozen=True, kw_only=True):
+    gpu: str
+    reason: str
+    obstacle: Obstacle
+    rescue: str | None
+    tp: int
+    pp: int
+    ep: int
+    dp: int
+    engine: str
+    weights: str | None
+    least_s: float | None
+
+class LlmPlanDocument(Struct, frozen=True, kw_only=True):
+    schema_version: Literal[1]
+    model: ServedModel
+    load: TokenLoad
+    limits: LatencyLimits
+    certainty_fraction: float
+    recommended: DeploymentFitDocument | None
+    cheaper_on_weaker_evidence: str | None
+    fits: tuple[DeploymentFitDocument, ...]
+    front: tuple[FrontDocument, ...]
+    disaggregated: tuple[DisaggregatedDocument, ...]
+    mixed: MixedDocument | None
+    rejections: tuple[DeploymentRejectionDocument, ...]
+    advice: str | None
+    money: MoneyDocument | None
+    launch: LaunchDocument | None
+    kubernetes: str | None
+    assumptions: tuple[str, ...]
+    notes: tuple[str, ...]
+    local: LocalAmount | None = ...
+
+class FleetPartDocument(Struct, frozen=True, kw_only=True):
+    model: str
+    gpu: str
+    gpus: int
+    replicas: int
+    tp: int
+    pp: int
+    ep: int
+    dp: int
+    engine: str
+    weights: str
+    words: str
+    usd_per_hour: float | None
+    ttft_s: Interval
+    tpot_s: Interval
+    usd_per_million_output_tokens: float | None
+    evidence: str
+    power_w: Interval | UnsetType = ...
+    joules_per_output_token: Interval | UnsetType = ...
+
+class SharedModelDocument(Struct, frozen=True, kw_only=True):
+    model: str
+    tp: int
+    pp: int
+    ep: int
+    dp: int
+    engine: str
+    weights: str
+    slowdown: float
+    running: float
+    sequences: int
+    ttft_s: float
+    tpot_s: float
+
+class SharedGpusDocument(Struct, frozen=True, kw_only=True):
+    gpu: str
+    gpus: int
+    replicas: int
+    words: str
+    usd_per_hour: float
+    models: tuple[SharedModelDocument, ...]
+
+class SharedFleetDocument(Struct, frozen=True, kw_only=True):
+    gpu: str | None
+    gpus: int
+    servers: int
+    usd_per_hour: float | None
+    words: str
+    parts: tuple[FleetPartDocument, ...]
+    shared: tuple[SharedGpusDocument, ...]
+
+class PlannedModelDocument(Struct, frozen=True, kw_only=True):
+    model: str
+    load: TokenLoad
+    limits: LatencyLimits
+    fits: int
+    advice: str | None
+
+class LlmFleetDocument(Struct, frozen=True, kw_only=True):
+    schema_version: Literal[1]
+    models: tuple[PlannedModelDocument, ...]
+    recommended: SharedFleetDocument | None
+    fleets: tuple[SharedFleetDocument, ...]
+    local: LocalAmount | None = ...
+
+class VariationDocument(Struct, frozen=True, kw_only=True):
+    group: str
+    label: str
+    gpus: int | None
+    replicas: int | None
+    ttft_s: float | None
+    tpot_s: float | None
+    usd_per_hour: float | None
+    usd_per_million_output_tokens: float | None
+    cheapest_then: str | None
+
+class ServingReportDocument(Struct, frozen=True, kw_only=True):
+    schema_version: Literal[1]
+    title: str
+    created: str
+    load_file: str
+    command: str
+    plan: LlmPlanDocument
+    simulation: SimulationDocument | None
+    sensitivity: tuple[VariationDocument, ...]

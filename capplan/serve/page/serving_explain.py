@@ -7,11 +7,11 @@ from capplan.llm.core.fleet.limits import SATURATION
 from capplan.llm.core.fleet.token_load import TokenLoad
 from capplan.llm.core.memory_answer import MemoryAnswer
 from capplan.llm.core.serving.estimate import ServingEstimate, ServingPoint
-from capplan.report.documents.llm.memory import llm_memory_document
 from capplan.report.render import render
 from capplan.report.sections import Format, Section
 from capplan.report.text.llm.serving import decode_step, prefill_step
 from capplan.serve.page.explain import Explained
+from capplan.shapes.llm_memory import llm_memory_document
 from capplan.units import format_bytes, format_fraction, format_parameters, format_rate, format_seconds
 
 KINDS = ("ttft", "tpot", "tokens", "memory", "model")

@@ -13,8 +13,6 @@ from capplan.llm.core.memory_answer import MemoryAnswer
 from capplan.llm.core.search.room import OversizeError
 from capplan.llm.core.serving.asked import MOST_CLIENTS
 from capplan.llm.core.serving.estimate import ServingEstimate
-from capplan.report.documents.llm.memory import LlmMemoryDocument, llm_memory_document
-from capplan.report.documents.llm.serving import LlmEstimateDocument, ServingPointDocument, llm_estimate_document
 from capplan.report.render import render
 from capplan.report.sections import Format, Section
 from capplan.report.text.llm.money import launch_blocks, money_lines
@@ -33,6 +31,9 @@ from capplan.serve.page.svg import StackedBar, bars_svg, interval_mark, interval
 from capplan.serve.planning.answer import TaskContext, work_out
 from capplan.serve.planning.messages import Reply
 from capplan.serve.questions import question_link
+from capplan.shapes.llm_memory import llm_memory_document
+from capplan.shapes.llm_serving import llm_estimate_document
+from capplan.shapes.types import LlmEstimateDocument, LlmMemoryDocument, ServingPointDocument
 from capplan.units import (
     format_bytes,
     format_joules,

@@ -109,7 +109,7 @@ LLM_ESTIMATE = Verb(
     settle=_settle,
     sections=laid_out_by("capplan.report.text.llm.serving:llm_estimate_sections", explain="explain"),
     is_one_screen=True,
-    document=laid_out_by("capplan.report.documents.llm.serving:llm_estimate_document"),
+    document=laid_out_by("capplan.shapes.llm_serving:ESTIMATE"),
     files=drawn_by(plot="capplan.report.text.llm.serving:estimate_chart"),
     schema="llm-estimate",
     returns="capplan.llm.core.serving.estimate:ServingEstimate",

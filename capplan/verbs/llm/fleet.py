@@ -120,7 +120,7 @@ LLM_FLEET = Verb(
     effort=Effort.LONG,
     sections=laid_out_by("capplan.report.text.llm.money:shared_fleet_sections"),
     is_one_screen=True,
-    document=laid_out_by("capplan.report.documents.llm.fleet:fleet_document"),
+    document=laid_out_by("capplan.shapes.llm_fleet:FLEETS"),
     outcome=lambda found: Outcome(exit_code=0 if found.fleets else 1),
     for_service=_for_service,
     schema="llm-fleet",

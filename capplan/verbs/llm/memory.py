@@ -102,7 +102,7 @@ LLM_MEMORY = Verb(
     answer=answer_llm_memory,
     sections=laid_out_by("capplan.report.text.llm.memory:llm_memory_sections"),
     is_one_screen=True,
-    document=laid_out_by("capplan.report.documents.llm.memory:llm_memory_document"),
+    document=laid_out_by("capplan.shapes.llm_memory:MEMORY"),
     outcome=lambda found: Outcome(exit_code=0 if found.holds_what_was_asked else 1),
     schema="llm-memory",
     returns="capplan.llm.core.memory_answer:MemoryAnswer",
@@ -174,7 +174,7 @@ LLM_MODELS = Verb(
     sections=laid_out_by("capplan.report.text.llm.memory:llm_model_sections"),
     is_one_screen=True,
     lines=_model_names,
-    document=laid_out_by("capplan.report.documents.llm.memory:llm_models_document"),
+    document=laid_out_by("capplan.shapes.llm_memory:MODELS"),
     schema="llm-models",
     returns="capplan.llm.core.model_query:LanguageModel[]",
 )

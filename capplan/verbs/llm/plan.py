@@ -317,7 +317,7 @@ def _files(answers: "Sequence[PlannedFleet]", question: LlmPlanQuestion) -> Mapp
     if question.kubernetes is None:
         return {}
     from capplan.printable import printable
-    from capplan.report.documents.llm.plan import manifest_of
+    from capplan.shapes.llm_plan import manifest_of
 
     manifest = manifest_of(answers[0])
     return {} if manifest is None else {question.kubernetes: printable(manifest).encode()}
@@ -337,7 +337,7 @@ LLM_PLAN = Verb(
     sections=laid_out_by("capplan.report.text.llm.plan:llm_plan_sections", everything="everything", launch="launch"),
     is_one_screen=True,
     lines=_lines,
-    document=laid_out_by("capplan.report.documents.llm.plan:llm_plan_document"),
+    document=laid_out_by("capplan.shapes.llm_plan:LLM_PLAN"),
     files=_files,
     outcome=lambda found: Outcome(exit_code=0 if found.plan.fits else 1),
     schema="llm-plan",

@@ -116,9 +116,9 @@ def _for_service(question: LlmReportQuestion) -> LlmReportQuestion:
 
 
 def _json(answers: "Sequence[ServingReport]", _question: LlmReportQuestion) -> str:
-    from capplan.report.documents.llm.report import serving_report_document
+    from capplan.shapes.llm_fleet import SERVING_REPORT
 
-    return to_json(serving_report_document(answers[0]))
+    return to_json(SERVING_REPORT.document(answers[0]))
 
 
 def _csv(answers: "Sequence[ServingReport]", _question: LlmReportQuestion) -> str:

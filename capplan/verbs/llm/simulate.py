@@ -212,7 +212,7 @@ LLM_SIMULATE = Verb(
     settle=checking_pictures("plot"),
     sections=laid_out_by("capplan.report.text.llm.serving:simulation_sections"),
     is_one_screen=True,
-    document=laid_out_by("capplan.report.documents.llm.serving:simulation_document"),
+    document=laid_out_by("capplan.shapes.llm_serving:SIMULATION"),
     files=drawn_by(plot="capplan.report.text.llm.serving:simulation_chart"),
     schema="llm-simulate",
     returns="capplan.llm.core.simulation.load_answer:Simulation",

@@ -105,7 +105,7 @@ LLM_VALIDATE = Verb(
     answer=answer_llm_validate,
     settle=_settle,
     sections=laid_out_by("capplan.report.text.llm.serving:llm_validation_sections", by="by"),
-    document=laid_out_by("capplan.report.documents.llm.serving:llm_validation_document", by="by"),
+    document=laid_out_by("capplan.shapes.llm_serving:VALIDATION", whole="by"),
     outcome=lambda validation: _outcome(validation.answers),
     schema="llm-validate",
     returns="capplan.llm.core.serving.accuracy:ServingValidation",

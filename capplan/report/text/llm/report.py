@@ -11,7 +11,6 @@ from capplan.llm.core.serving.asked import Statistic
 from capplan.llm.core.simulation.load_answer import LatencyLimits
 from capplan.report.charts.picture import vector
 from capplan.report.charts.series import Axes, Series, series_chart
-from capplan.report.documents.llm.plan import manifest_of
 from capplan.report.procurement.checks import CHECKS, CHECKS_TITLE, Check
 from capplan.report.sections import (
     Bar,
@@ -43,6 +42,7 @@ from capplan.report.text.llm.plan import (
     why_rejected,
 )
 from capplan.report.text.llm.serving import load_columns, saturation_line, simulation_chart
+from capplan.shapes.llm_plan import manifest_of
 from capplan.units import counted, format_bytes, format_fraction, format_rate, format_seconds
 
 Value = TypeVar("Value")
