@@ -8,8 +8,15 @@ from msgspec import Meta
 from capplan.core.workload import LARGEST_BATCH
 from capplan.errors import UsageError
 from capplan.verbs.statement.contract import Context, Look, Verb, laid_out_by
-from capplan.verbs.statement.fields import EVERYWHERE, ModelFields, RecordingFields, StrictFields, TrainingFields
-from capplan.verbs.statement.options import ANYWHERE, HERE, Door, Option, Topic
+from capplan.verbs.statement.fields import (
+    ModelFields,
+    RecordingFields,
+    StrictFields,
+    TrainingFields,
+    in_answer,
+    one_batch,
+)
+from capplan.verbs.statement.options import HERE, Option, Topic
 
 if TYPE_CHECKING:
     from capplan.core.ops.counters import AnalyzeAnswer, CounterComparison
@@ -20,11 +27,8 @@ class _CountedBatchFields:
     batch: Annotated[
         int | None,
         Meta(ge=1, le=LARGEST_BATCH),
-        Option(
-            help="Batch size of all counts; 1, or what a file is fixed to.", flags=("--batch", "-b"),
-            topic=Topic.WORKLOAD, doors=EVERYWHERE,
-        ),
-    ] = None  # fmt: skip
+        one_batch("Batch size of all counts; 1, or what a file is fixed to."),
+    ] = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,13 +41,8 @@ class AnalyzeQuestion(ModelFields, _CountedBatchFields, RecordingFields, Trainin
         Option(help="Depth of the module view; by default 2 in tables, whole in data.", topic=Topic.ANSWER),
     ] = None
     top: Annotated[
-        int,
-        Meta(ge=0),
-        Option(
-            help="Rows by module and operator in tables; 0 leaves them out.", topic=Topic.ANSWER, shows_default=True,
-            doors=ANYWHERE & ~Door.PYTHON,
-        ),
-    ] = 20  # fmt: skip
+        int, Meta(ge=0), in_answer("Rows by module and operator in tables; 0 leaves them out.", shows_default=True)
+    ] = 20
     compare: Annotated[
         bool,
         Option(

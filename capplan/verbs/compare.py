@@ -14,6 +14,7 @@ from capplan.verbs.statement.fields import (
     DEFAULT_TORCH,
     EVERYWHERE,
     MODEL_HELP,
+    TORCH,
     CurrencyFields,
     EnergyFields,
     GpuFields,
@@ -23,9 +24,9 @@ from capplan.verbs.statement.fields import (
     PriceFields,
     Text,
     TrainingFields,
+    batch_sizes,
 )
 from capplan.verbs.statement.options import Option, Topic
-from capplan.verbs.statement.words import BATCHES, TORCH_VERSION
 
 if TYPE_CHECKING:
     from capplan.app.models import Model
@@ -56,13 +57,9 @@ class _ComparedFields:
         Meta(max_length=64),
         Option(help=MODEL_HELP, metavar="MODEL", topic=Topic.MODEL, is_argument=True, completes="models"),
     ] = ()
-    batches: Annotated[
-        Batches,
-        Option(
-            help="8, 1,8,32, 1..1024 (powers of two), auto (the recommended), or max.", flags=("--batch", "-b"),
-            words=BATCHES, metavar="SIZES", topic=Topic.WORKLOAD, shows_default=True, doors=EVERYWHERE,
-        ),
-    ] = _ONE  # fmt: skip
+    batches: Annotated[Batches, batch_sizes("8, 1,8,32, 1..1024 (powers of two), auto (the recommended), or max.")] = (
+        _ONE
+    )
     precisions: Annotated[tuple[Precision, ...], _several("--precision", Precision, "fp32,fp16")] = (
         Precision.FP32,
         Precision.FP16,
@@ -72,13 +69,7 @@ class _ComparedFields:
         Framework.COMPILE,
     )
     layouts: Annotated[tuple[Layout, ...], _several("--layout", Layout, "nchw")] = (Layout.NCHW,)
-    torch_version: Annotated[
-        tuple[int, int],
-        Option(
-            help="PyTorch version to answer for; it decides kernels.", flags=("--torch",), metavar="MAJOR.MINOR",
-            topic=Topic.WORKLOAD, words=TORCH_VERSION, shows_default=True, doors=EVERYWHERE,
-        ),
-    ] = DEFAULT_TORCH  # fmt: skip
+    torch_version: Annotated[tuple[int, int], replace(TORCH, doors=EVERYWHERE)] = DEFAULT_TORCH
 
 
 @dataclass(frozen=True, kw_only=True)

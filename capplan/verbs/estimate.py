@@ -12,7 +12,6 @@ from capplan.errors import CapplanError, UsageError
 from capplan.units import counted
 from capplan.verbs.statement.contract import Context, Verb, drawn_by, laid_out_by
 from capplan.verbs.statement.fields import (
-    EVERYWHERE,
     CalibrationFields,
     EnergyFields,
     GpuFields,
@@ -20,9 +19,12 @@ from capplan.verbs.statement.fields import (
     PipelineFields,
     PriceFields,
     TimedFields,
+    batch_sizes,
+    in_answer,
+    picture_file,
 )
-from capplan.verbs.statement.options import ANYWHERE, Door, Option, Topic
-from capplan.verbs.statement.words import BATCHES, PLOT, checking_pictures
+from capplan.verbs.statement.options import Door, Option, Topic
+from capplan.verbs.statement.words import checking_pictures
 
 if TYPE_CHECKING:
     from capplan.app.models import Model
@@ -36,11 +38,8 @@ if TYPE_CHECKING:
 class _EstimatedBatchFields:
     batches: Annotated[
         Batches | None,
-        Option(
-            help="8, 1,8,32 or 1..64 (powers of two); 1..1024, or what a file is fixed to.", flags=("--batch", "-b"),
-            words=BATCHES, metavar="SIZES", topic=Topic.WORKLOAD, doors=EVERYWHERE,
-        ),
-    ] = None  # fmt: skip
+        batch_sizes("8, 1,8,32 or 1..64 (powers of two); 1..1024, or what a file is fixed to.", shows_default=False),
+    ] = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,33 +54,15 @@ class EstimateQuestion(
         Meta(ge=0.0, le=1.0),
         Option(help="The knee: doubling gains less than this.", flags=("--gain",), shows_default=True),
     ] = 0.10
-    explain: Annotated[
-        bool,
-        Option(help="Write out the arithmetic at the largest batch.", topic=Topic.ANSWER, doors=Door.COMMAND),
-    ] = False
+    explain: Annotated[bool, in_answer("Write out the arithmetic at the largest batch.", doors=Door.COMMAND)] = False
     compare_frameworks: Annotated[
         bool, Option(help="Set eager, compiled, layouts and precisions side by side.", topic=Topic.ANSWER)
     ] = False
     top: Annotated[
-        int,
-        Meta(ge=0),
-        Option(
-            help="How many of the costliest kernels and modules to list.", topic=Topic.ANSWER, shows_default=True,
-            doors=ANYWHERE & ~Door.PYTHON,
-        ),
-    ] = 20  # fmt: skip
-    plot: Annotated[
-        Path | None,
-        Option(
-            help="Plot the curves; of a pipeline, its parts over time.",
-            metavar=PLOT,
-            topic=Topic.ANSWER,
-            doors=Door.COMMAND,
-        ),
-    ] = None
-    roofline: Annotated[
-        Path | None, Option(help="Plot the roofline.", metavar=PLOT, topic=Topic.ANSWER, doors=Door.COMMAND)
-    ] = None
+        int, Meta(ge=0), in_answer("How many of the costliest kernels and modules to list.", shows_default=True)
+    ] = 20
+    plot: Annotated[Path | None, picture_file("Plot the curves; of a pipeline, its parts over time.")] = None
+    roofline: Annotated[Path | None, picture_file("Plot the roofline.")] = None
 
 
 def answer_estimate(question: EstimateQuestion, context: Context) -> "EstimateAnswer | Plan":

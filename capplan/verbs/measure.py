@@ -11,9 +11,18 @@ from capplan.core.workload import LARGEST_BATCH, BatchChoice, Batches, BatchSear
 from capplan.errors import CapplanError, MeasurementError, UnknownNameError, UsageError
 from capplan.units import counted
 from capplan.verbs.statement.contract import Context, Effort, Look, Outcome, Verb
-from capplan.verbs.statement.fields import CalibrationFields, InputFields, Name, OwnSpecs, RecordingFields, from_fields
+from capplan.verbs.statement.fields import (
+    CalibrationFields,
+    InputFields,
+    Name,
+    OwnSpecs,
+    RecordingFields,
+    batch_sizes,
+    from_fields,
+    picture_file,
+)
 from capplan.verbs.statement.options import HERE, Door, Option, Topic
-from capplan.verbs.statement.words import BATCHES, NAMES, PLOT, SIZE_LIMIT, TIME_LIMIT, check_pictures, pictures
+from capplan.verbs.statement.words import NAMES, SIZE_LIMIT, TIME_LIMIT, check_pictures, pictures
 
 if TYPE_CHECKING:
     from capplan.app.measure.request import MeasuredBatches, MeasureRequest
@@ -64,12 +73,11 @@ class MeasureQuestion(InputFields, RecordingFields, CalibrationFields, _InsteadF
     ] = ""  # fmt: skip
     batches: Annotated[
         Batches,
-        Option(
-            help="8, 1,8,32, 1..1024 (powers of two), auto (double until it stops paying), or max (find the largest).",
-            flags=("--batch", "-b"), topic=Topic.WORKLOAD, words=BATCHES, metavar="SIZES", shows_default=True,
+        batch_sizes(
+            "8, 1,8,32, 1..1024 (powers of two), auto (double until it stops paying), or max (find the largest).",
             doors=HERE,
         ),
-    ] = _ONE  # fmt: skip
+    ] = _ONE
     framework: Annotated[
         Framework,
         Option(help="How the graph is executed.", topic=Topic.WORKLOAD, shows_default=True, doors=HERE),
@@ -148,12 +156,8 @@ class MeasureQuestion(InputFields, RecordingFields, CalibrationFields, _InsteadF
     )
     resume: Annotated[bool, Option(help="Skip what the measurement file already holds.", doors=HERE)] = False
     plot: Annotated[
-        Path | None,
-        Option(
-            help="Plot the times over the batch, with theory; a pipeline's frame by frame.", metavar=PLOT,
-            topic=Topic.ANSWER, doors=Door.COMMAND,
-        ),
-    ] = None  # fmt: skip
+        Path | None, picture_file("Plot the times over the batch, with theory; a pipeline's frame by frame.")
+    ] = None
 
     def curve(self) -> "MeasuredBatches":
         """Return the batches, and how the largest is searched."""

@@ -11,16 +11,17 @@ from capplan.core.workload import Configuration, ModelSharding, Optimizer, Train
 from capplan.errors import CapplanError, UsageError
 from capplan.verbs.statement.contract import Context, Outcome, Verb, drawn_by, laid_out_by
 from capplan.verbs.statement.fields import (
-    EVERYWHERE,
     GpuFields,
     ModelFields,
     PipelineFields,
     StrictFields,
     UtilizationFields,
     WorkloadFields,
+    one_batch,
+    picture_file,
 )
 from capplan.verbs.statement.options import Door, Option, Topic
-from capplan.verbs.statement.words import PLOT, checking_pictures
+from capplan.verbs.statement.words import checking_pictures
 
 if TYPE_CHECKING:
     from capplan.app.gpu_choice import GpuRequest
@@ -33,13 +34,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class _BatchFields:
-    batch: Annotated[
-        int | None,
-        Option(
-            help="Batch size on each GPU; 1, or what a file is fixed to.", flags=("--batch", "-b"),
-            topic=Topic.WORKLOAD, doors=EVERYWHERE,
-        ),
-    ] = None  # fmt: skip
+    batch: Annotated[int | None, one_batch("Batch size on each GPU; 1, or what a file is fixed to.")] = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,10 +67,7 @@ class MemoryQuestion(
             topic=Topic.ANSWER, doors=Door.COMMAND,
         ),
     ] = False  # fmt: skip
-    plot: Annotated[
-        Path | None,
-        Option(help="Draw live bytes over the operators.", metavar=PLOT, topic=Topic.ANSWER, doors=Door.COMMAND),
-    ] = None
+    plot: Annotated[Path | None, picture_file("Draw live bytes over the operators.")] = None
 
 
 def answer_memory(question: MemoryQuestion, context: Context) -> "MemoryResult | PipelineMemory":

@@ -9,6 +9,7 @@ from msgspec import Meta
 from capplan.core.workload import BatchChoice, Batches, ModelSharding, SortKey
 from capplan.verbs.statement.contract import Context, Look, Outcome, Verb, laid_out_by
 from capplan.verbs.statement.fields import (
+    EVERYWHERE,
     ON_PAGE,
     CalibrationFields,
     CurrencyFields,
@@ -21,9 +22,11 @@ from capplan.verbs.statement.fields import (
     PriceFields,
     StrictFields,
     TimedFields,
+    batch_sizes,
+    in_answer,
 )
-from capplan.verbs.statement.options import ANYWHERE, Door, Option, Topic
-from capplan.verbs.statement.words import BATCHES, LOAD
+from capplan.verbs.statement.options import Door, Option, Topic
+from capplan.verbs.statement.words import LOAD
 
 if TYPE_CHECKING:
     from capplan.core.plan.types import Plan
@@ -39,12 +42,10 @@ class BatchFields:
 
     batches: Annotated[
         Batches,
-        Option(
-            help="8, 1,8,32, 1..1024 (powers of two), auto (the recommended batch), or max.", flags=("--batch", "-b"),
-            words=BATCHES, metavar="SIZES", topic=Topic.WORKLOAD, shows_default=True,
-            doors=ANYWHERE | Door.CONFIG | Door.SWEEP,
+        batch_sizes(
+            "8, 1,8,32, 1..1024 (powers of two), auto (the recommended batch), or max.", doors=EVERYWHERE | Door.SWEEP
         ),
-    ] = _AUTO  # fmt: skip
+    ] = _AUTO
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,11 +87,8 @@ class PlanQuestion(
     ] = None  # fmt: skip
     everything: Annotated[
         bool,
-        Option(
-            help="Show every GPU, with all columns and notes, not the short answer.", flags=("--all",),
-            topic=Topic.ANSWER, doors=Door.COMMAND,
-        ),
-    ] = False  # fmt: skip
+        in_answer("Show every GPU, with all columns and notes, not the short answer.", "--all", doors=Door.COMMAND),
+    ] = False
     top: Annotated[
         int | None,
         Meta(ge=1),

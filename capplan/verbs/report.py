@@ -15,18 +15,20 @@ from capplan.verbs.constraints import ConstraintFields, admitting_as_stated
 from capplan.verbs.pipelines import refuse_options_of_models
 from capplan.verbs.statement.contract import Context, Effort, Outcome, Verb
 from capplan.verbs.statement.fields import (
-    EVERYWHERE,
     MODEL_HELP,
     CurrencyFields,
     GpuFields,
     InputFields,
+    LoadTree,
+    ModelConfig,
     PipelineItemFields,
     Text,
     TimedFields,
+    Title,
     UtilizationFields,
+    batch_sizes,
 )
 from capplan.verbs.statement.options import HERE, Door, Option, Topic
-from capplan.verbs.statement.words import BATCHES
 
 if TYPE_CHECKING:
     from capplan.app.models import ModelSource
@@ -51,17 +53,8 @@ class _AskedFields:
             is_argument=True, completes="models",
         ),
     ] = ()  # fmt: skip
-    config: Annotated[
-        dict[str, Any] | None,
-        Option(help="The content of a transformers config.json, in the place of a model's name.", doors=Door.HTTP),
-    ] = None
-    batches: Annotated[
-        Batches,
-        Option(
-            help="8, 1,8,32 or 1..1024 (powers of two), which are compared.", flags=("--batch", "-b"),
-            words=BATCHES, metavar="SIZES", topic=Topic.WORKLOAD, shows_default=True, doors=EVERYWHERE,
-        ),
-    ] = _UP_TO_256  # fmt: skip
+    config: ModelConfig = None
+    batches: Annotated[Batches, batch_sizes("8, 1,8,32 or 1..1024 (powers of two), which are compared.")] = _UP_TO_256
     load: Annotated[
         Path | None,
         Option(
@@ -69,9 +62,7 @@ class _AskedFields:
             doors=HERE,
         ),
     ] = None  # fmt: skip
-    load_fields: Annotated[
-        dict[str, Any] | None, Option(help="What a LOAD.yaml holds.", flags=("--load",), doors=Door.HTTP, wire="load")
-    ] = None
+    load_fields: LoadTree = None
     llm: Annotated[
         Path | None,
         Option(
@@ -94,7 +85,7 @@ class _EvidenceFields:
         tuple[Path, ...],
         Option(help="What `capplan measure` saved, to compare the estimates with.", metavar="FILE", doors=HERE),
     ] = ()
-    title: Annotated[Text | None, Option(help="Title of the report.", metavar="TEXT", topic=Topic.ANSWER)] = None
+    title: Title = None
     usd_per_kwh: Annotated[
         float | None,
         Meta(ge=0.0, le=100.0),

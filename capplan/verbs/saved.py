@@ -10,7 +10,7 @@ from msgspec import Meta
 from capplan.core.workload import LARGEST_BATCH
 from capplan.errors import UnknownNameError, UsageError
 from capplan.verbs.statement.contract import Context, Effort, Look, Outcome, Verb, laid_out_by
-from capplan.verbs.statement.fields import Name, OwnSpecs
+from capplan.verbs.statement.fields import Name, OwnSpecs, one_batch
 from capplan.verbs.statement.options import HERE, Option, Topic
 from capplan.verbs.statement.words import CHANGE, TIME_LIMIT
 
@@ -82,11 +82,7 @@ class CheckQuestion:
             help="Exact id or alias of a GPU; repeatable.", flags=("--gpu",), metavar="ID", topic=Topic.GPUS, doors=HERE
         ),
     ]  # fmt: skip
-    batch: Annotated[
-        int,
-        Meta(ge=1, le=LARGEST_BATCH),
-        Option(help="Batch that the plan holds.", flags=("--batch", "-b"), topic=Topic.WORKLOAD, doors=HERE),
-    ]
+    batch: Annotated[int, Meta(ge=1, le=LARGEST_BATCH), one_batch("Batch that the plan holds.", doors=HERE)]
     specs: OwnSpecs = ()
     utilization_fraction: Annotated[
         float | None,

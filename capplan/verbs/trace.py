@@ -1,7 +1,7 @@
 """`trace`: a model as a file of facts that needs neither torch nor the model afterwards."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -9,8 +9,8 @@ from msgspec import Meta
 
 from capplan.core.workload import LARGEST_BATCH, Configuration, Layout, Precision
 from capplan.verbs.statement.contract import Context, Outcome, Verb
-from capplan.verbs.statement.fields import ModelFields, TrainingFields
-from capplan.verbs.statement.options import Door, Option, Topic
+from capplan.verbs.statement.fields import LAYOUT, ModelFields, TrainingFields
+from capplan.verbs.statement.options import ANYWHERE, Door, Option, Topic
 
 if TYPE_CHECKING:
     from capplan.core.trace.types import Trace
@@ -27,12 +27,7 @@ class TraceQuestion(ModelFields, TrainingFields):
             metavar="|".join(Precision), topic=Topic.WORKLOAD,
         ),
     ] = (Precision.FP32,)  # fmt: skip
-    layout: Annotated[
-        Layout,
-        Option(
-            help="Memory format of images: nhwc is channels_last.", topic=Topic.WORKLOAD, shows_default=True
-        ),
-    ] = Layout.NCHW  # fmt: skip
+    layout: Annotated[Layout, replace(LAYOUT, doors=ANYWHERE, label="")] = Layout.NCHW
     exact_batch: Annotated[
         int | None,
         Meta(ge=1, le=LARGEST_BATCH),

@@ -10,9 +10,9 @@ from capplan.core.calibrate.measured import CELL_KEYS
 from capplan.errors import UsageError
 from capplan.units import format_seconds
 from capplan.verbs.statement.contract import Context, Outcome, Verb, drawn_by, laid_out_by
-from capplan.verbs.statement.fields import CalibrationFields, OwnSpecs
+from capplan.verbs.statement.fields import CalibrationFields, OwnSpecs, picture_file
 from capplan.verbs.statement.options import HERE, Door, Option, Topic
-from capplan.verbs.statement.words import NAMES, PLOT, checking_pictures
+from capplan.verbs.statement.words import NAMES, checking_pictures
 
 if TYPE_CHECKING:
     from capplan.app.calibration.validate import ValidateAnswer
@@ -59,10 +59,7 @@ class ValidateQuestion(MeasuredFields, CalibrationFields):
             help="How many of the worst rows to show.", topic=Topic.ANSWER, shows_default=True, doors=Door.COMMAND
         ),
     ] = 15  # fmt: skip
-    plot: Annotated[
-        Path | None,
-        Option(help="Plot predicted against measured.", metavar=PLOT, topic=Topic.ANSWER, doors=Door.COMMAND),
-    ] = None
+    plot: Annotated[Path | None, picture_file("Plot predicted against measured.")] = None
 
 
 def answer_validate(question: ValidateQuestion, context: Context) -> "ValidateAnswer | PipelineValidation":

@@ -14,8 +14,9 @@ from capplan.verbs.llm.fields import (
     ReplicaFields,
 )
 from capplan.verbs.statement.contract import Context, Look, Verb, drawn_by, laid_out_by
-from capplan.verbs.statement.options import ANYWHERE, Door, Option, Topic
-from capplan.verbs.statement.words import PLOT, check_pictures
+from capplan.verbs.statement.fields import in_answer, picture_file
+from capplan.verbs.statement.options import ANYWHERE, Door, Option
+from capplan.verbs.statement.words import check_pictures
 
 if TYPE_CHECKING:
     from capplan.llm.core.serving.estimate import ServingEstimate
@@ -39,12 +40,8 @@ class _BurstFields:
     first_burst: Annotated[
         bool, Option(help="Count the first requests of all clients, sent at once, in TTFT, as benchmark tools do.")
     ] = False
-    explain: Annotated[
-        bool, Option(help="Write out what the steps are made of.", topic=Topic.ANSWER, doors=ANYWHERE & ~Door.PYTHON)
-    ] = False
-    plot: Annotated[
-        Path | None, Option(help="Plot the curve.", metavar=PLOT, topic=Topic.ANSWER, doors=Door.COMMAND)
-    ] = None
+    explain: Annotated[bool, in_answer("Write out what the steps are made of.")] = False
+    plot: Annotated[Path | None, picture_file("Plot the curve.")] = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -27,8 +27,8 @@ from capplan.verbs.llm.fields import (
     names_of,
 )
 from capplan.verbs.statement.contract import Context, Effort, Look, Outcome, Verb, laid_out_by
-from capplan.verbs.statement.fields import CurrencyFields, DrawFields
-from capplan.verbs.statement.options import Door, Option, Topic
+from capplan.verbs.statement.fields import CurrencyFields, DrawFields, in_answer
+from capplan.verbs.statement.options import Door, Option
 from capplan.verbs.statement.words import SHARE, TIME_LIMIT
 
 if TYPE_CHECKING:
@@ -115,12 +115,8 @@ class _HandOverFields:
         Path | None, Option(help="Write a Kubernetes manifest of the fleet.", metavar="FILE.yaml", doors=Door.COMMAND)
     ] = None
     everything: Annotated[
-        bool,
-        Option(
-            help="Show every deployment and every rejection.", flags=("--all",), topic=Topic.ANSWER,
-            doors=Door.COMMAND | Door.HTTP,
-        ),
-    ] = False  # fmt: skip
+        bool, in_answer("Show every deployment and every rejection.", "--all", doors=Door.COMMAND | Door.HTTP)
+    ] = False
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,15 +4,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta
 
 from capplan.errors import UsageError
 from capplan.verbs.llm.fields import FilesHereFields, LanguageModelFields, MeasuredRunFields, names_of
 from capplan.verbs.statement.contract import Context, Effort, Outcome, Verb, to_json
-from capplan.verbs.statement.fields import Name, Text
-from capplan.verbs.statement.options import HERE, Door, Option, Topic
+from capplan.verbs.statement.fields import LoadTree, Name, Title
+from capplan.verbs.statement.options import HERE, Option, Topic
 
 if TYPE_CHECKING:
     from capplan.llm.core.fleet.money import ServingReport
@@ -30,9 +30,7 @@ class LlmReportQuestion(LanguageModelFields, MeasuredRunFields, FilesHereFields)
             topic=Topic.LIMITS, doors=HERE,
         ),
     ] = None  # fmt: skip
-    load_fields: Annotated[
-        dict[str, Any] | None, Option(help="What a LOAD.yaml holds.", flags=("--load",), doors=Door.HTTP, wire="load")
-    ] = None
+    load_fields: LoadTree = None
     gpus: Annotated[
         tuple[Name, ...],
         Meta(max_length=400),
@@ -41,7 +39,7 @@ class LlmReportQuestion(LanguageModelFields, MeasuredRunFields, FilesHereFields)
             topic=Topic.GPUS, completes="gpus",
         ),
     ] = ()  # fmt: skip
-    title: Annotated[Text | None, Option(help="Title of the report.", metavar="TEXT", topic=Topic.ANSWER)] = None
+    title: Title = None
 
 
 def answer_llm_report(question: LlmReportQuestion, context: Context) -> "ServingReport":

@@ -20,8 +20,9 @@ from capplan.verbs.llm.fields import (
     Word,
 )
 from capplan.verbs.statement.contract import Context, Effort, Verb, drawn_by, laid_out_by
-from capplan.verbs.statement.options import HERE, Door, Option, Topic
-from capplan.verbs.statement.words import PLOT, TIME_LIMIT, Words, checking_pictures
+from capplan.verbs.statement.fields import picture_file
+from capplan.verbs.statement.options import HERE, Option
+from capplan.verbs.statement.words import TIME_LIMIT, Words, checking_pictures
 
 if TYPE_CHECKING:
     from capplan.llm.core.fleet.token_load import TokenLoad
@@ -129,9 +130,7 @@ class _ArrivalFields:
 
 @dataclass(frozen=True, kw_only=True)
 class _PlotFields:
-    plot: Annotated[
-        Path | None, Option(help="Plot times over the load.", metavar=PLOT, topic=Topic.ANSWER, doors=Door.COMMAND)
-    ] = None
+    plot: Annotated[Path | None, picture_file("Plot times over the load.")] = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from capplan.verbs.llm.train_fields import OwnRunFields, RunFields, TrainingFilesFields, TrainingJobFields, stated_job
 from capplan.verbs.statement.contract import Context, Outcome, Verb, laid_out_by
-from capplan.verbs.statement.options import ANYWHERE, Door, Option, Topic
+from capplan.verbs.statement.fields import in_answer
 
 if TYPE_CHECKING:
     from capplan.llm.core.training.estimate import TrainingMemoryAnswer
@@ -16,9 +16,7 @@ if TYPE_CHECKING:
 class LlmTrainEstimateQuestion(TrainingJobFields, RunFields, OwnRunFields, TrainingFilesFields):
     """How long a training step takes, and a whole run."""
 
-    launch: Annotated[
-        bool, Option(help="Write a configuration for the framework.", topic=Topic.ANSWER, doors=ANYWHERE & ~Door.PYTHON)
-    ] = False
+    launch: Annotated[bool, in_answer("Write a configuration for the framework.")] = False
 
 
 def answer_llm_train_estimate(question: LlmTrainEstimateQuestion, context: Context) -> "PricedTraining":
@@ -71,13 +69,7 @@ LLM_TRAIN_ESTIMATE = Verb(
 
 @dataclass(frozen=True, kw_only=True)
 class _VerdictFields:
-    fits: Annotated[
-        bool,
-        Option(
-            help="Print the verdict alone; exit 1 if it does not fit.", topic=Topic.ANSWER,
-            doors=ANYWHERE & ~Door.PYTHON,
-        ),
-    ] = False  # fmt: skip
+    fits: Annotated[bool, in_answer("Print the verdict alone; exit 1 if it does not fit.")] = False
 
 
 @dataclass(frozen=True, kw_only=True)

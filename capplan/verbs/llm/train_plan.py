@@ -8,8 +8,8 @@ from msgspec import Meta
 from capplan.verbs.llm.fields import LanguageModelFields, names_of
 from capplan.verbs.llm.train_fields import RunFields, TrainingFilesFields, TrainingMethodFields
 from capplan.verbs.statement.contract import Context, Outcome, Verb, laid_out_by
-from capplan.verbs.statement.fields import CurrencyFields, Name
-from capplan.verbs.statement.options import ANYWHERE, Door, Option, Topic
+from capplan.verbs.statement.fields import CurrencyFields, Name, in_answer
+from capplan.verbs.statement.options import Option, Topic
 from capplan.verbs.statement.words import AMOUNT, TIME_LIMIT
 
 if TYPE_CHECKING:
@@ -60,19 +60,8 @@ class _PlanFields:
         Meta(gt=0, le=1e15),
         Option(help="Most money, such as 250k.", flags=("--budget",), metavar="USD", words=AMOUNT, topic=Topic.LIMITS),
     ] = None
-    everything: Annotated[
-        bool,
-        Option(
-            help="Show every GPU and count.", flags=("--all",), topic=Topic.ANSWER, doors=ANYWHERE & ~Door.PYTHON,
-        ),
-    ] = False  # fmt: skip
-    launch: Annotated[
-        bool,
-        Option(
-            help="Write a configuration of the cheapest run for the framework.", topic=Topic.ANSWER,
-            doors=ANYWHERE & ~Door.PYTHON,
-        ),
-    ] = False  # fmt: skip
+    everything: Annotated[bool, in_answer("Show every GPU and count.", "--all")] = False
+    launch: Annotated[bool, in_answer("Write a configuration of the cheapest run for the framework.")] = False
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -20,7 +20,7 @@ from capplan.core.workload import (
 )
 from capplan.errors import UsageError
 from capplan.verbs.statement.options import ANYWHERE, HERE, Door, Option, Topic
-from capplan.verbs.statement.words import ASSIGNMENTS, SHAPE, TIME, TORCH_VERSION, WATTS, assignment
+from capplan.verbs.statement.words import ASSIGNMENTS, BATCHES, PLOT, SHAPE, TIME, TORCH_VERSION, WATTS, assignment
 
 if TYPE_CHECKING:
     from capplan.app.gpu_choice import GpuFilters
@@ -60,6 +60,47 @@ def from_fields(kind: type[_Kind], question: Any, **stated: Any) -> _Kind:
     """
     names = [field.name for field in fields(kind)]  # type: ignore[arg-type]  # only dataclasses are asked for
     return kind(**{name: getattr(question, name) for name in names if hasattr(question, name)} | stated)
+
+
+def batch_sizes(help_: str, *, doors: Door = EVERYWHERE, shows_default: bool = True) -> Option:
+    """Return how batches are written: a list, a span of powers of two, or words for what is found."""
+    return Option(
+        help=help_, flags=("--batch", "-b"), words=BATCHES, metavar="SIZES", topic=Topic.WORKLOAD,
+        shows_default=shows_default, doors=doors,
+    )  # fmt: skip
+
+
+def one_batch(help_: str, *, doors: Door = EVERYWHERE) -> Option:
+    """Return how one batch is written."""
+    return Option(help=help_, flags=("--batch", "-b"), topic=Topic.WORKLOAD, doors=doors)
+
+
+def picture_file(help_: str) -> Option:
+    """Return how the file of a chart is written."""
+    return Option(help=help_, metavar=PLOT, topic=Topic.ANSWER, doors=Door.COMMAND)
+
+
+def in_answer(help_: str, *flags: str, doors: Door = ANYWHERE & ~Door.PYTHON, shows_default: bool = False) -> Option:
+    """Return how a field is written that decides what is shown of an answer, which Python holds whole."""
+    return Option(help=help_, flags=flags, topic=Topic.ANSWER, shows_default=shows_default, doors=doors)
+
+
+LoadTree = Annotated[
+    dict[str, Any] | None, Option(help="What a LOAD.yaml holds.", flags=("--load",), doors=Door.HTTP, wire="load")
+]
+ModelConfig = Annotated[
+    dict[str, Any] | None,
+    Option(help="The content of a transformers config.json, in the place of a model's name.", doors=Door.HTTP),
+]
+Title = Annotated[Text | None, Option(help="Title of the report.", metavar="TEXT", topic=Topic.ANSWER)]
+TORCH = Option(
+    help="PyTorch version to answer for; it decides kernels.", flags=("--torch",), metavar="MAJOR.MINOR",
+    topic=Topic.WORKLOAD, words=TORCH_VERSION, shows_default=True, doors=EVERYWHERE | Door.SWEEP,
+)  # fmt: skip
+LAYOUT = Option(
+    help="Memory format of images: nhwc is channels_last.", topic=Topic.WORKLOAD, shows_default=True,
+    doors=ON_PAGE | Door.SWEEP, label="Layout",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -206,10 +247,7 @@ class ModelFields(InputFields):
             label="Model",
         ),
     ] = ""  # fmt: skip
-    config: Annotated[
-        dict[str, Any] | None,
-        Option(help="The content of a transformers config.json, in the place of a model's name.", doors=Door.HTTP),
-    ] = None
+    config: ModelConfig = None
 
     def model_request(self) -> "ModelRequest":
         """Return the request for the model, whatever its words name.
@@ -348,13 +386,7 @@ class RecordingFields:
             metavar="|".join(Precision), doors=ON_PAGE | Door.SWEEP, label="Precision", placeholder="the model's own",
         ),
     ] = None  # fmt: skip
-    layout: Annotated[
-        Layout,
-        Option(
-            help="Memory format of images: nhwc is channels_last.", topic=Topic.WORKLOAD, shows_default=True,
-            doors=ON_PAGE | Door.SWEEP, label="Layout",
-        ),
-    ] = Layout.NCHW  # fmt: skip
+    layout: Annotated[Layout, LAYOUT] = Layout.NCHW
 
     def configuration(self, default: Precision, *, training: Training | None) -> Configuration:
         """Return which recording answers.
@@ -383,13 +415,7 @@ class WorkloadFields(RecordingFields, TrainingFields):
             label="Framework",
         ),
     ] = Framework.EAGER  # fmt: skip
-    torch_version: Annotated[
-        tuple[int, int],
-        Option(
-            help="PyTorch version to answer for; it decides kernels.", flags=("--torch",), metavar="MAJOR.MINOR",
-            topic=Topic.WORKLOAD, words=TORCH_VERSION, shows_default=True, doors=EVERYWHERE | Door.SWEEP,
-        ),
-    ] = DEFAULT_TORCH  # fmt: skip
+    torch_version: Annotated[tuple[int, int], TORCH] = DEFAULT_TORCH
 
     def workload(self, default: Precision = Precision.FP32) -> Workload:
         """Return the workload.
