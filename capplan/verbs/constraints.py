@@ -140,7 +140,7 @@ def admitting_as_stated(stated: "LoadFile", *, shown: str) -> "LoadFile":
     Raises:
         SpecError: a key is refused, as its option would be.
     """
-    from capplan.app.procurement_constraints import laid_over
+    from capplan.app.procurement.constraints import laid_over
     from capplan.core.economics.constraints import Constraints
     from capplan.specs.constraints import allowing_named_spot
     from capplan.verbs.statement.file_keys import KeyReader, fields_by_key, named_by_keys

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeGuard
 
 from msgspec import Meta
 
@@ -31,11 +31,19 @@ from capplan.verbs.statement.fields import (
 from capplan.verbs.statement.options import HERE, Door, Option, Topic
 
 if TYPE_CHECKING:
+    from capplan.app.feedback import Feedback
+    from capplan.app.gpu_choice import GpuChoice
     from capplan.app.models import ModelSource
+    from capplan.app.pipelines.answer import PipelineRequest
+    from capplan.app.plan import PlanTerms
     from capplan.app.procurement.build import Circumstances
     from capplan.core.gpus.machines import LocalCurrency
-    from capplan.report.procurement.types import Report
+    from capplan.core.gpus.spec import GpuSpec
+    from capplan.probe.inputs.grammar import ModelRequest
+    from capplan.report.procurement.types import Measured, Report
     from capplan.shapes.types import PlanDocument
+    from capplan.specs.load import LoadFile, NamedLoad
+    from capplan.specs.prices import Prices
     from capplan.verbs.llm.report import LlmReportQuestion
 
 EXTENSIONS = (".html", ".pdf", ".xlsx", ".md", ".csv", ".json")
@@ -136,20 +144,12 @@ def answer_report(question: ReportQuestion, context: Context) -> "Report":
     from capplan.app.gpu_choice import find_gpus
     from capplan.app.plan import PlanTerms
     from capplan.app.priced_gpus import PriceFilters
-    from capplan.app.report import (
-        admitted_gpus,
-        admitting,
-        is_pipeline,
-        known_prices,
-        plans_of,
-        powers_and,
-        read_load,
-        with_models,
-        write_report,
-    )  # fmt: skip
+    from capplan.app.procurement.build import write_report
+    from capplan.app.procurement.constraints import admitted_gpus, admitting
     from capplan.app.sweep.results import with_swept_models
     from capplan.core.plan.types import Limits
     from capplan.specs.fitted import load_power_law
+    from capplan.specs.load import LoadFile, NamedLoad, demand_without_load, read_load_file
     from capplan.verbs.pipelines import pipeline_request
 
     if question.batches.choice is not BatchChoice.LISTED:
@@ -162,32 +162,207 @@ def answer_report(question: ReportQuestion, context: Context) -> "Report":
     models, asked_gpus = with_swept_models(
         [_source(words, question, context) for words in named], context.gpus(question)
     )
+    sizes = question.batches.sizes  # with every power of two below, so that batches between can be interpolated
+    powers = {2**power for power in range(max(sizes).bit_length())}
     terms = PlanTerms(
-        batches=powers_and(question.batches.sizes),
+        batches=Batches(choice=BatchChoice.LISTED, sizes=tuple(sorted(powers | set(sizes)))),
         workload=question.workload(question.default_precision()),
         limits=Limits(utilization_fraction=question.utilization_fraction),
         power_law=load_power_law(),
     )
     constraints, feedback = question.stated_constraints(), context.feedback
     pipeline, local = pipeline_request(question, context, terms.workload), question.local_currency()
-    stated, known = admitting_as_stated(read_load(load), shown=str(load)), find_gpus(asked_gpus)
-    prices = known_prices(known, stated, load=load, files=question.prices)
+    alone = NamedLoad(name="", model=None, demand=demand_without_load())
+    stated = admitting_as_stated(read_load_file(load) if load else LoadFile(loads=(alone,)), shown=str(load))
+    known = find_gpus(asked_gpus)
+    prices = _known_prices(question, known, stated, load)
     stated = admitting(stated, constraints, gpus=known, prices=prices, usd_per_kwh=question.usd_per_kwh)
     filters = PriceFilters(only_priced=question.priced, max_usd_per_hour=question.max_usd_per_hour)
     gpus = admitted_gpus(known, prices, stated, filters)
-    sources = with_models(stated, models, folder=load.parent if load else Path())
+    sources = _with_models(stated, models, folder=load.parent if load else Path())
     of_pipelines = pipeline.settings or pipeline.part_settings or pipeline.offload
-    if of_pipelines and not any(is_pipeline(source) for _, source in sources):
+    if of_pipelines and not any(_is_pipeline(source) for _, source in sources):
         raise UsageError("--set, --part and --offload describe a pipeline, and no model here is one; drop them.")
     narrows = asked_gpus.narrows or bool(filters)
     planned = [
         (service, plan)
         for service, source in sources
-        for plan in plans_of(source, terms, gpus.chosen, pipeline=pipeline, narrows=narrows, feedback=feedback)
+        for plan in _plans_of(source, terms, gpus.chosen, pipeline=pipeline, narrows=narrows, feedback=feedback)
     ]
     circumstances = _circumstances(question, [plan for _, plan in planned], load, local, context)
     with feedback.progress("working out the report"):
-        return write_report(planned, stated, gpus=gpus, prices=prices, circumstances=circumstances)
+        return write_report(planned, stated, gpus=known.known, prices=prices, circumstances=circumstances)
+
+
+def _known_prices(question: ReportQuestion, gpus: "GpuChoice", stated: "LoadFile", load: Path | None) -> "Prices":
+    """Return the built-in prices under those of the load file, and both under those of price files."""
+    from capplan.specs.prices import load_price_file, read_price_section
+
+    prices = gpus.prices()
+    for index, section in enumerate(stated.prices):
+        shown = f"{load}: prices[{index}]"
+        prices = prices.with_own(read_price_section(section, gpus.known, shown=shown, origin=str(load)))
+    for path in question.prices:
+        prices = prices.with_own(load_price_file(path, gpus.known))
+    return prices
+
+
+def _with_models(
+    stated: "LoadFile", models: "Sequence[ModelSource]", *, folder: Path
+) -> "list[tuple[NamedLoad, ModelSource]]":
+    """Pair every load with its model: the file's for services, else those of the question.
+
+    Raises:
+        UsageError: a model is named twice, or not at all.
+    """
+    from capplan.probe.inputs.grammar import ModelRequest
+
+    if stated.loads[0].model is None:
+        if not models:
+            raise UsageError("name a model, or list services with their models in the load file.")
+        return [(stated.loads[0], model) for model in models]
+    if models:
+        raise UsageError("the load file lists services with their models; name no model on the command line.")
+
+    def beside(words: str) -> str:
+        """Return a file's path as seen from the load file, where there is such a file."""
+        path = folder / words
+        return str(path) if ":" not in words and path.is_file() else words
+
+    return [(load, ModelRequest(words=beside(load.model or ""))) for load in stated.loads]
+
+
+def _is_pipeline(source: "ModelSource") -> "TypeGuard[ModelRequest]":
+    """Return True if words name a pipeline, whose parts are traced where it is planned."""
+    from capplan.app.pipelines.diffusers import names_pipeline
+    from capplan.probe.inputs.grammar import ModelRequest
+
+    return isinstance(source, ModelRequest) and names_pipeline(source.words)
+
+
+def _plans_of(
+    source: "ModelSource",
+    terms: "PlanTerms",
+    gpus: "Sequence[GpuSpec]",
+    *,
+    pipeline: "PipelineRequest",
+    narrows: bool,
+    feedback: "Feedback",
+) -> "list[PlanDocument]":
+    """Return a model's plans, from a file that `capplan plan` saved or by planning it.
+
+    Args:
+        source: the model, or the words of such a file.
+        terms: the batches, conditions and limits.
+        gpus: the GPUs to plan on.
+        pipeline: what is stated of a pipeline, whatever its words.
+        narrows: leave GPUs out that a saved plan has besides.
+        feedback: where progress is shown.
+
+    Raises:
+        UsageError: there is no such model, or a plan is of several GPUs together.
+        TraceError: the model could not be traced.
+    """
+    import msgspec
+
+    from capplan.app.models import QuantisedSource
+    from capplan.probe.inputs.grammar import ModelRequest
+    from capplan.shapes.plan import read_plan
+
+    plain = source.source if isinstance(source, QuantisedSource) else source
+    words = plain.words if isinstance(plain, ModelRequest) else plain.name
+    documents = _read_plans(words) if isinstance(source, ModelRequest) else None
+    if documents is None:
+        plans = [_plan(source, terms, tuple(gpus), pipeline, feedback)]
+    else:
+        plans = [read_plan(document, where=words) for document in documents]
+    if any(plan.pipeline is not None and plan.pipeline.gpu_count > 1 for plan in plans):
+        raise UsageError(
+            f"{words}: a report counts servers of single GPUs; plan it without --ulysses, --ring and another GPU."
+        )
+    if not narrows:
+        return plans
+    chosen = {gpu.id for gpu in gpus}
+    return [
+        msgspec.structs.replace(
+            plan,
+            fits=tuple(fit for fit in plan.fits if fit.gpu in chosen),
+            rejections=tuple(rejection for rejection in plan.rejections if rejection.gpu in chosen),
+        )
+        for plan in plans
+    ]
+
+
+def _plan(
+    source: "ModelSource",
+    terms: "PlanTerms",
+    gpus: "tuple[GpuSpec, ...]",
+    pipeline: "PipelineRequest",
+    feedback: "Feedback",
+) -> "PlanDocument":
+    from capplan.app.gpu_choice import GpuRequest
+    from capplan.app.models import open_model
+    from capplan.app.pipelines.answer import OpenedPipeline
+    from capplan.app.plan import PlanContext, plan_at_batches
+    from capplan.app.priced_gpus import PriceFilters
+    from capplan.shapes.plan import plan_document
+    from capplan.specs.calibration import load_calibration, load_memory_calibration
+
+    if _is_pipeline(source):
+        context = PlanContext.of(GpuRequest(specs=gpus), PriceFilters(), feedback=feedback)
+        opened = OpenedPipeline.of(replace(pipeline, words=source.words), context)
+        return plan_document(opened.advised(opened.plan(terms), terms))
+    model = open_model(source, feedback=feedback)
+    context = PlanContext(
+        gpus=gpus, calibration=load_calibration(), memory_calibration=load_memory_calibration(), feedback=feedback
+    )
+    return plan_document(plan_at_batches(model, terms, context))
+
+
+def _read_plans(words: str) -> list[Any] | None:
+    """Read the plans of a file that `capplan plan` saved; None where the words name no such file.
+
+    Raises:
+        UsageError: the file cannot be read, or is not JSON.
+    """
+    from capplan.files import read_json
+
+    if not words.endswith(".json") or words.endswith(".trace.json") or ":" in words:
+        return None
+    document = read_json(words)
+    if isinstance(document, dict) and "fits" in document:
+        return [document]
+    if isinstance(document, list) and document and all(isinstance(plan, dict) and "fits" in plan for plan in document):
+        return document
+    return None
+
+
+def _read_measured(path: Path) -> "list[Measured]":
+    """Read what was timed on GPUs that the database knows.
+
+    Raises:
+        UsageError: the file cannot be read.
+        MeasurementFileError: it holds no measurements.
+    """
+    from capplan.core.measurement.format import parse_points
+    from capplan.files import read_file
+    from capplan.report.procurement.types import Measured
+
+    try:
+        content = read_file(path)
+    except OSError as error:
+        raise UsageError(f"cannot read {path}: {error.strerror or error}.") from error
+    return [
+        Measured(
+            model=point.model.name,
+            gpu=point.device.gpu,
+            batch=point.workload.batch,
+            latency_s=point.latency.median,
+            source=f"{point.device.name}, {point.workload.precision}, torch {point.device.torch}, {point.date.date()}",
+        )
+        for point in parse_points(content, where=str(path)).measurements
+        if point.device.gpu is not None
+    ]
 
 
 def _circumstances(
@@ -198,7 +373,6 @@ def _circumstances(
     context: Context,
 ) -> "Circumstances":
     from capplan.app.procurement.build import Circumstances
-    from capplan.app.report import read_measured
     from capplan.clock import moment
     from capplan.specs.fitted import load_power_law, load_price_drift
     from capplan.specs.rate_laws import load_rate_laws
@@ -211,7 +385,7 @@ def _circumstances(
         title=question.title or f"GPUs for {', '.join(plan.model.name for plan in plans)}",
         load_file=str(load) if load else None,
         largest_batches=tuple(sorted(question.batches.sizes)),
-        measured=tuple(point for path in question.measured for point in read_measured(path)),
+        measured=tuple(point for path in question.measured for point in _read_measured(path)),
         drift=load_price_drift(),
         local=local,
         power_law=load_power_law(),

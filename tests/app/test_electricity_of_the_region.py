@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from capplan.app.procurement_constraints import at_place, with_tariff
+from capplan.app.procurement.constraints import at_place, with_tariff
 from capplan.core.economics.constraints import ReportLoad
 from capplan.specs.load import demand_without_load
 from capplan.specs.providers import load_providers

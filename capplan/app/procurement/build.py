@@ -38,6 +38,8 @@ from capplan.report.procurement.types import (
 from capplan.report.procurement.verdict import make_verdict
 from capplan.shapes.plan import cause, certain_gpus
 from capplan.shapes.types import PlanDocument, PlannedRejection
+from capplan.specs.load import LoadFile, NamedLoad
+from capplan.specs.prices import Prices
 from capplan.version import __version__
 
 _ROOFS = 4
@@ -369,3 +371,36 @@ def _spec_sources(shown: set[str], gpus: Mapping[str, GpuSpec]) -> tuple[SpecSou
                     )
                 )
     return tuple(rows)
+
+
+def write_report(
+    planned: Sequence[tuple[NamedLoad, PlanDocument]],
+    stated: LoadFile,
+    *,
+    gpus: Mapping[str, GpuSpec],
+    prices: Prices,
+    circumstances: Circumstances,
+) -> Report:
+    """Answer the load of a model, or those of a fleet of services.
+
+    Args:
+        planned: every load with the plan of its model.
+        stated: the content of the load file.
+        gpus: the database.
+        prices: all prices that count.
+        circumstances: what surrounds the report.
+    """
+    if not stated.is_fleet:
+        return build_report(
+            [plan for _, plan in planned],
+            demand=stated.loads[0].demand,
+            gpus=gpus,
+            rents=prices.hourly,
+            purchases=prices.purchase,
+            circumstances=circumstances,
+        )
+    services = [
+        PlannedService(name=load.name or plan.model.name, plan=plan, demand=load.demand) for load, plan in planned
+    ]
+    market = Market(gpus=gpus, rents=prices.hourly, purchases=prices.purchase)
+    return build_fleet_report(services, market=market, inventory=stated.inventory, circumstances=circumstances)

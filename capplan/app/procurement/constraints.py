@@ -1,15 +1,22 @@
-"""What a buyer admits, from the load file and the request together."""
+"""What a buyer admits, from the load file and the question together."""
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from statistics import median
 from typing import Any
 
+from capplan.app.gpu_choice import GpuChoice
+from capplan.app.priced_gpus import PriceFilters, affordable
 from capplan.core.economics.constraints import Assumption, Constraints, NameLists, ReportLoad
+from capplan.core.economics.decide import PRICE_FACTORS
 from capplan.core.gpus.machines import Country, RegionalFigure
+from capplan.core.gpus.prices import offers_to_plan_with
 from capplan.core.gpus.spec import Segment
-from capplan.errors import UnknownNameError
+from capplan.errors import UnknownNameError, UsageError
 from capplan.specs import Gpus
+from capplan.specs.constraints import allowing_named_spot
+from capplan.specs.load import LoadFile
 from capplan.specs.prices import Prices
 from capplan.specs.providers import load_providers
 
@@ -137,3 +144,56 @@ def _check(kind: str, names: Iterable[str], known: Collection[str]) -> None:
     for name in sorted(names):
         if name not in known:
             raise UnknownNameError(kind, name, known, hint=f"Known: {', '.join(sorted(known))}.")
+
+
+def admitting(
+    stated: LoadFile,
+    constraints: Mapping[str, Any],
+    *,
+    gpus: GpuChoice,
+    prices: Prices,
+    usd_per_kwh: float | None,
+) -> LoadFile:
+    """Lay a question's constraints over every load's, with all names checked and GPUs by their ids.
+
+    Args:
+        stated: the content of the load file.
+        constraints: the fields of `Constraints` that the question states.
+        gpus: the GPUs that it names, and their database.
+        prices: all prices that count.
+        usd_per_kwh: the user's own price of electricity; None for that of the region. [USD/kWh]
+
+    Raises:
+        UnknownNameError: a provider, seller, region, GPU or segment that nothing has.
+        UsageError: a factor makes prices 0, or the inventory states one GPU twice.
+    """
+    loads = []
+    for load in stated.loads:
+        for assumption in load.demand.assumptions:
+            if assumption.key in PRICE_FACTORS and assumption.low <= 0:
+                raise UsageError(f"assumptions.{assumption.key}: {assumption.low:g} leaves no price; take one above 0.")
+        wanted = laid_over(load.demand.constraints, constraints)
+        admitted = resolve(wanted, gpus=gpus.known, prices=prices, named=gpus.named)
+        placed = at_place(
+            with_tariff(load.demand, usd_per_kwh), load_providers().countries_in(sorted(admitted.allow.regions))
+        )
+        spotted = allowing_named_spot(load.demand.load, admitted)
+        loads.append(replace(load, demand=replace(placed, constraints=admitted, load=spotted)))
+    owned = [replace(server, gpu=gpus.known.find(server.gpu).id) for server in stated.inventory]
+    counts = Counter(server.gpu for server in owned)
+    if twice := [gpu for gpu, count in counts.items() if count > 1]:
+        raise UsageError(f"inventory: {twice[0]} is stated {counts[twice[0]]} times; add its counts and servers up.")
+    return replace(stated, loads=tuple(loads), inventory=tuple(owned))
+
+
+def admitted_gpus(gpus: GpuChoice, prices: Prices, stated: LoadFile, filters: PriceFilters) -> GpuChoice:
+    """Keep the GPUs that have an admitted on-demand price, where the filters limit them so.
+
+    Raises:
+        UsageError: none is left.
+    """
+    if not filters:
+        return gpus
+    admitted = stated.loads[0].demand.constraints
+    counting = [price for price in prices.hourly if admitted.refusal_of_price(price) is None]
+    return replace(gpus, chosen=affordable(gpus.chosen, offers_to_plan_with(counting), filters))
