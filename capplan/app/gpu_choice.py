@@ -1,6 +1,6 @@
 """Which GPUs a question is about, and the database and prices that answer it."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -20,6 +20,17 @@ class GpuFilters:
     vendors: tuple[str, ...] = ()
     architectures: tuple[str, ...] = ()
     min_memory: str | None = None
+
+    def select(self, gpus: Iterable[GpuSpec]) -> list[GpuSpec]:
+        """Return the GPUs that pass.
+
+        Raises:
+            UsageError: a condition cannot be read, or names an unknown column, vendor or architecture.
+        """
+        conditions = [condition for text in self.where for condition in parse_conditions(text)]
+        if self.min_memory:
+            conditions.append(at_least("memory", self.min_memory, what="--min-memory"))
+        return select_gpus(gpus, vendors=self.vendors, architectures=self.architectures, conditions=conditions)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +95,9 @@ def find_gpus(request: GpuRequest) -> GpuChoice:
     matches = [known.find_all(name) for name in split_names(request.ids)]
     named = {gpu.id: gpu for gpu in (*request.specs, *(gpu for match in matches for gpu in match.gpus))}
     cpus = dict(known.cpus) if request.with_cpus else {}
-    chosen = _filter(list(((named or dict(known)) | cpus).values()), request.filters)
+    chosen = request.filters.select(((named or dict(known)) | cpus).values())
+    if not chosen:
+        raise UsageError("no GPU passes the filters; `capplan gpus` takes the same ones and lists what passes.")
     return GpuChoice(
         known=known,
         chosen=tuple(chosen),
@@ -93,13 +106,3 @@ def find_gpus(request: GpuRequest) -> GpuChoice:
         notes=tuple(match.note for match in matches if match.note),
         loaded_prices=request.prices,
     )
-
-
-def _filter(gpus: Sequence[GpuSpec], filters: GpuFilters) -> list[GpuSpec]:
-    conditions = [condition for text in filters.where for condition in parse_conditions(text)]
-    if filters.min_memory:
-        conditions.append(at_least("memory", filters.min_memory, what="--min-memory"))
-    kept = select_gpus(gpus, vendors=filters.vendors, architectures=filters.architectures, conditions=conditions)
-    if not kept:
-        raise UsageError("no GPU passes the filters; `capplan gpus` takes the same ones and lists what passes.")
-    return kept

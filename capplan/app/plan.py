@@ -9,7 +9,7 @@ from pathlib import Path
 from capplan.app.feedback import SILENCE, Feedback
 from capplan.app.gpu_choice import GpuRequest
 from capplan.app.models import Model, QuantisedModel, TracedModel, refuse_uncertain
-from capplan.app.priced_gpus import PriceFilters, find_priced_gpus
+from capplan.app.priced_gpus import NO_PRICE_FILTERS, PriceFilters, find_priced_gpus
 from capplan.core.gpus.prices import Price, offers_on_demand
 from capplan.core.gpus.spec import GpuSpec
 from capplan.core.latency.calibration import Calibration
@@ -67,7 +67,7 @@ class PlanContext:
     def of(
         cls,
         gpus: GpuRequest,
-        prices: PriceFilters,
+        prices: PriceFilters = NO_PRICE_FILTERS,
         *,
         calibration: Path | None = None,
         feedback: Feedback = SILENCE,
@@ -80,10 +80,10 @@ class PlanContext:
         priced = find_priced_gpus(gpus, prices)
         return cls(
             gpus=priced.chosen,
-            rents=priced.prices.to_plan_with,
-            named=priced.choice.named,
-            offers=offers_on_demand(priced.prices.hourly),
-            notes=priced.choice.notes,
+            rents=priced.prices().to_plan_with,
+            named=priced.named,
+            offers=offers_on_demand(priced.prices().hourly),
+            notes=priced.notes,
             calibration=load_calibration(calibration),
             memory_calibration=load_memory_calibration(),
             feedback=feedback,

@@ -28,17 +28,11 @@ class PriceFilters:
         return bool(self.providers or self.regions) or self.only_priced or self.max_usd_per_hour is not None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PricedGpus:
-    """The GPUs that a question is about and the hourly prices that count for them."""
-
-    choice: GpuChoice
-    chosen: tuple[GpuSpec, ...]
-    prices: Prices
+NO_PRICE_FILTERS = PriceFilters()
 
 
-def find_priced_gpus(request: GpuRequest, filters: PriceFilters) -> PricedGpus:
-    """Find the GPUs asked for that have the prices asked for; without a price filter, all of them.
+def find_priced_gpus(request: GpuRequest, filters: PriceFilters) -> GpuChoice:
+    """Find the GPUs asked for that have the prices asked for, with these; without a price filter, all of them.
 
     Args:
         request: the GPUs by name and by their figures.
@@ -51,7 +45,7 @@ def find_priced_gpus(request: GpuRequest, filters: PriceFilters) -> PricedGpus:
     """
     choice = find_gpus(request)
     prices = offered(choice.prices(), filters)
-    return PricedGpus(choice=choice, chosen=affordable(choice.chosen, prices.to_plan_with, filters), prices=prices)
+    return replace(choice, chosen=affordable(choice.chosen, prices.to_plan_with, filters), loaded_prices=prices)
 
 
 def offered(prices: Prices, filters: PriceFilters) -> Prices:

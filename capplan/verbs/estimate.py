@@ -124,8 +124,8 @@ def answer_estimate(question: EstimateQuestion, context: Context) -> "EstimateAn
         workload=workload,
         calibration=rates,
         changes=tuple(_possible_changes(model, trace, workload, batches[-1])),
-        gpus=gpus.choice.known.values(),
-        rents=cheapest_offers(gpus.prices.to_plan_with),
+        gpus=gpus.known.values(),
+        rents=cheapest_offers(gpus.prices().to_plan_with),
         law=law,
     )
     with context.feedback.progress(f"estimating {model.words} on {counted(len(curves), 'GPU')}"):

@@ -62,16 +62,11 @@ def answer_gpus(question: GpusQuestion, context: Context) -> GpuList:
     Raises:
         UsageError: a condition cannot be read, or names an unknown column, vendor or architecture.
     """
-    from capplan.core.gpus.attributes import at_least, parse_conditions, select_gpus, sort_gpus
+    from capplan.core.gpus.attributes import sort_gpus
 
-    conditions = [condition for text in question.where for condition in parse_conditions(text)]
-    if question.min_memory:
-        conditions.append(at_least("memory", question.min_memory, what="--min-memory"))
     database = context.gpu_database(question.specs)
     known = database.cpus if question.cpus else database
-    kept = select_gpus(
-        known.values(), vendors=question.vendors, architectures=question.architectures, conditions=conditions
-    )
+    kept = question.gpu_filters().select(known.values())
     return GpuList(gpus=tuple(sort_gpus(kept, question.sort)), known_count=len(known))
 
 

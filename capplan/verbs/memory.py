@@ -184,13 +184,12 @@ def _of_pipeline(
     from capplan.app.gpu_choice import GpuRequest
     from capplan.app.pipelines.answer import OpenedPipeline
     from capplan.app.plan import PlanContext
-    from capplan.app.priced_gpus import PriceFilters
     from capplan.verbs.pipelines import pipeline_request
 
     if question.plot is not None:
         raise UsageError("--plot draws the operators of a model; of a pipeline, `capplan estimate --plot` its parts.")
     request = pipeline_request(question, context, workload)
-    shared = PlanContext.of(gpus or GpuRequest(), PriceFilters(), feedback=context.feedback)
+    shared = PlanContext.of(gpus or GpuRequest(), feedback=context.feedback)
     return OpenedPipeline.of(request, shared).memory(
         batch=question.batch or 1,
         gpus=() if gpus is None else shared.gpus,

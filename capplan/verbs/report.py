@@ -304,12 +304,11 @@ def _plan(
     from capplan.app.models import open_model
     from capplan.app.pipelines.answer import OpenedPipeline
     from capplan.app.plan import PlanContext, plan_at_batches
-    from capplan.app.priced_gpus import PriceFilters
     from capplan.shapes.plan import plan_document
     from capplan.specs.calibration import load_calibration, load_memory_calibration
 
     if _is_pipeline(source):
-        context = PlanContext.of(GpuRequest(specs=gpus), PriceFilters(), feedback=feedback)
+        context = PlanContext.of(GpuRequest(specs=gpus), feedback=feedback)
         opened = OpenedPipeline.of(replace(pipeline, words=source.words), context)
         return plan_document(opened.advised(opened.plan(terms), terms))
     model = open_model(source, feedback=feedback)

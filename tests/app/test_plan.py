@@ -9,7 +9,6 @@ import pytest
 from capplan.app.gpu_choice import GpuRequest
 from capplan.app.models import ReadModel
 from capplan.app.plan import OpenedModel, PlanContext, PlanTerms
-from capplan.app.priced_gpus import PriceFilters
 from capplan.core.plan.planner import Prepared
 from capplan.core.plan.types import JobSize, Plan
 from capplan.core.trace.types import Trace
@@ -81,7 +80,7 @@ def test_a_model_that_outlives_a_question_keeps_what_its_plans_share() -> None:
             return kept[0]
 
     trace = matrix_trace()
-    context = PlanContext.of(GpuRequest(ids=("l4",)), PriceFilters())
+    context = PlanContext.of(GpuRequest(ids=("l4",)))
     terms = PlanTerms(batches=Batches(choice=BatchChoice.LISTED, sizes=(8,)), workload=Workload())
     opened = OpenedModel(model=Keeps(held=trace, words="matrix"), context=context)
     first, second = (opened.advised(opened.plan(terms), terms) for _ in range(2))

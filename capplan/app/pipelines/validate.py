@@ -8,7 +8,6 @@ from capplan.app.feedback import SILENCE, Feedback
 from capplan.app.gpu_choice import GpuRequest, find_gpus
 from capplan.app.pipelines.answer import PipelineRequest, TracedParts, prepare_pipeline
 from capplan.app.plan import PlanContext
-from capplan.app.priced_gpus import PriceFilters
 from capplan.core.gpus.spec import GpuSpec
 from capplan.core.latency.device import Unsupported
 from capplan.core.numbers import Interval
@@ -57,7 +56,7 @@ class MeasuredParts:
         known = find_gpus(GpuRequest()).known
         self.gpus: dict[str, GpuSpec] = {name: known[name] for name in gpus if name in known}
         context = PlanContext.of(
-            GpuRequest(specs=tuple(self.gpus.values())), PriceFilters(), calibration=calibration, feedback=feedback
+            GpuRequest(specs=tuple(self.gpus.values())), calibration=calibration, feedback=feedback
         )
         self._traced = TracedParts(context=context, calibration=pipelines)
         self._prepared: dict[tuple[object, ...], PreparedPipeline] = {}

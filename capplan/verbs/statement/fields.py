@@ -530,6 +530,12 @@ class GpuFilterFields:
     ] = ()  # fmt: skip
     specs: OwnSpecs = ()
 
+    def gpu_filters(self) -> "GpuFilters":
+        """Return the conditions that the GPUs must meet."""
+        from capplan.app.gpu_choice import GpuFilters
+
+        return from_fields(GpuFilters, self)
+
 
 @dataclass(frozen=True, kw_only=True)
 class GpuFields(GpuNameFields, GpuFilterFields):
@@ -544,12 +550,6 @@ class GpuFields(GpuNameFields, GpuFilterFields):
     def narrows(self) -> bool:
         """Return True if GPUs are named or filtered, so that not all of the database are meant."""
         return any((self.gpus, self.vendors, self.architectures, self.min_memory, self.where))
-
-    def gpu_filters(self) -> "GpuFilters":
-        """Return the conditions that the GPUs must meet."""
-        from capplan.app.gpu_choice import GpuFilters
-
-        return from_fields(GpuFilters, self)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,7 +10,6 @@ import capplan
 from capplan.app.gpu_choice import GpuRequest
 from capplan.app.pipelines.answer import PipelineRequest, TracedParts, prepare_pipeline
 from capplan.app.plan import PlanContext
-from capplan.app.priced_gpus import PriceFilters
 from capplan.app.sweep.expand import expand_sweep
 from capplan.app.sweep.keys import KeyMaker
 from capplan.app.sweep.request import SweepRequest
@@ -149,9 +148,7 @@ def test_an_answer_goes_stale_with_a_trace_that_is_a_part(pipeline_file: Path, t
 
 
 def test_parts_that_differ_in_their_arguments_alone_are_two_models(pipeline_file: Path) -> None:
-    traced = TracedParts(
-        context=PlanContext.of(GpuRequest(ids=("l4",)), PriceFilters()), calibration=PipelineCalibration()
-    )
+    traced = TracedParts(context=PlanContext.of(GpuRequest(ids=("l4",))), calibration=PipelineCalibration())
     counts = []
     for depth in (1, 3):
         (pipeline_file.parent / "deep.py").write_text(DEEP, encoding="utf-8")
