@@ -1,15 +1,17 @@
-"""Which GPUs a question is about, and the database and prices that answer it."""
+"""Which GPUs a question is about, the database and prices that answer it, and which prices count."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from capplan.core.gpus.attributes import at_least, parse_conditions, select_gpus
 from capplan.core.gpus.names import split_names
+from capplan.core.gpus.prices import Price, Term, cheapest_offers, current_offers
 from capplan.core.gpus.spec import GpuSpec
-from capplan.errors import UsageError
+from capplan.errors import UnknownNameError, UsageError
 from capplan.specs import Gpus, load_gpus
 from capplan.specs.prices import Prices, load_prices
+from capplan.specs.providers import load_providers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,3 +108,115 @@ def find_gpus(request: GpuRequest) -> GpuChoice:
         notes=tuple(match.note for match in matches if match.note),
         loaded_prices=request.prices,
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PriceFilters:
+    """Which on-demand prices count: of these providers and in these regions (all if empty), up to a limit.
+
+    A region may be a provider's, a country or an area. The limit is for the smallest machine and hour. [USD]
+    """
+
+    providers: tuple[str, ...] = ()
+    regions: tuple[str, ...] = ()
+    only_priced: bool = False
+    max_usd_per_hour: float | None = None
+
+    def __bool__(self) -> bool:
+        """Return True if any filter is set."""
+        return bool(self.providers or self.regions) or self.only_priced or self.max_usd_per_hour is not None
+
+
+NO_PRICE_FILTERS = PriceFilters()
+
+
+def find_priced_gpus(request: GpuRequest, filters: PriceFilters) -> GpuChoice:
+    """Find the GPUs asked for that have the prices asked for, with these; without a price filter, all of them.
+
+    Args:
+        request: the GPUs by name and by their figures.
+        filters: which prices count.
+
+    Raises:
+        SpecError: a spec file or a file of prices is refused.
+        UnknownNameError: there is no such GPU, or no price names such a provider.
+        UsageError: no GPU is left.
+    """
+    choice = find_gpus(request)
+    prices = offered(choice.prices(), filters)
+    return replace(choice, chosen=affordable(choice.chosen, prices.to_plan_with, filters), loaded_prices=prices)
+
+
+def offered(prices: Prices, filters: PriceFilters) -> Prices:
+    """Return the rents of the providers and regions asked for, all where none is, and all purchases.
+
+    Args:
+        prices: all known prices.
+        filters: the providers and regions; other filters leave prices as they are.
+
+    Raises:
+        UnknownNameError: no price names such a provider or region.
+        UsageError: nobody rents a GPU on demand there.
+    """
+    known, named = {price.provider for price in prices.hourly}, load_providers()
+    wanted = [named.canonical(name) for name in filters.providers]
+    for name in wanted:
+        if name not in known:
+            raise UnknownNameError("provider", name, sorted(known), hint=f"Known are {', '.join(sorted(known))}.")
+    prices.check_regions(filters.regions)
+    counting = prices
+    if wanted or filters.regions:
+        hourly = tuple(
+            price
+            for price in prices.hourly
+            if (not wanted or price.provider in wanted)
+            and (not filters.regions or any(price.is_in(name) for name in filters.regions))
+        )
+        counting = replace(prices, hourly=hourly)
+    if prices.hourly and not counting.to_plan_with:
+        raise UsageError(_nobody_rents(prices, filters, wanted))
+    return counting
+
+
+def _nobody_rents(prices: Prices, filters: PriceFilters, providers: Sequence[str]) -> str:
+    """Return that no GPU is rented where one is asked for, and where the providers asked for rent some."""
+    who = f"of {', '.join(providers)} " if providers else ""
+    where = f"in {', '.join(filters.regions)} " if filters.regions else ""
+    current = [
+        price
+        for price in current_offers(prices.hourly)
+        if price.term is Term.ON_DEMAND and (not providers or price.provider in providers)
+    ]
+    places = {price.country for price in current if price.country} or {price.region for price in current}
+    some = f"; there are some in {', '.join(sorted(places))}" if places else ""
+    return f"no on-demand offer {who}{where}is known{some}. `capplan prices import` takes quotes of your own."
+
+
+def affordable(
+    gpus: Sequence[GpuSpec], offers: Mapping[str, Sequence[Price]], filters: PriceFilters
+) -> tuple[GpuSpec, ...]:
+    """Return the GPUs that the price filters leave.
+
+    Args:
+        gpus: the GPUs asked for.
+        offers: the offers of each GPU that count, of the providers asked for.
+        filters: the filters; without any, all GPUs are left.
+
+    Raises:
+        UsageError: none is left.
+    """
+    if not filters:
+        return tuple(gpus)
+    rents = cheapest_offers(offers)
+    limit = filters.max_usd_per_hour if filters.max_usd_per_hour is not None else float("inf")
+    kept = tuple(gpu for gpu in gpus if gpu.id in rents and rents[gpu.id].usd_per_machine_hour <= limit)
+    if not kept:
+        known = [rents[gpu.id] for gpu in gpus if gpu.id in rents]
+        lowest = min(known, key=lambda rent: rent.usd_per_machine_hour, default=None)
+        raise UsageError(
+            "no GPU asked for has a price that counts; `capplan prices` lists what is known."
+            if lowest is None
+            else f"no GPU asked for costs at most {limit:g} USD an hour; the cheapest machine is {lowest.offer_words} "
+            f"with {lowest.gpu}, {lowest.usd_per_machine_hour:.3g} USD an hour."
+        )
+    return kept

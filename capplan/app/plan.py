@@ -7,9 +7,8 @@ from functools import partial
 from pathlib import Path
 
 from capplan.app.feedback import SILENCE, Feedback
-from capplan.app.gpu_choice import GpuRequest
+from capplan.app.gpu_choice import NO_PRICE_FILTERS, GpuRequest, PriceFilters, find_priced_gpus
 from capplan.app.models import Model, QuantisedModel, TracedModel, refuse_uncertain
-from capplan.app.priced_gpus import NO_PRICE_FILTERS, PriceFilters, find_priced_gpus
 from capplan.core.gpus.prices import Price, offers_on_demand
 from capplan.core.gpus.spec import GpuSpec
 from capplan.core.latency.calibration import Calibration

@@ -77,9 +77,9 @@ def answer_estimate(question: EstimateQuestion, context: Context) -> "EstimateAn
         TraceError: the model could not be traced.
         MissingRecordingError: a trace lacks the recording of this precision, layout or mode.
     """
+    from capplan.app.gpu_choice import find_priced_gpus
     from capplan.app.models import open_model
     from capplan.app.pipelines.diffusers import names_pipeline
-    from capplan.app.priced_gpus import find_priced_gpus
     from capplan.core.gpus.prices import cheapest_offers
     from capplan.core.latency.advice import compared_configurations, compared_workloads
     from capplan.core.plan.estimate import (

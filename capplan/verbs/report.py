@@ -141,9 +141,8 @@ def answer_report(question: ReportQuestion, context: Context) -> "Report":
         UsageError: there is no such model or GPU, no GPU is left, or a file does not hold what it must.
         TraceError: a model could not be traced.
     """
-    from capplan.app.gpu_choice import find_gpus
+    from capplan.app.gpu_choice import PriceFilters, find_gpus
     from capplan.app.plan import PlanTerms
-    from capplan.app.priced_gpus import PriceFilters
     from capplan.app.procurement.build import write_report
     from capplan.app.procurement.constraints import admitted_gpus, admitting
     from capplan.app.sweep.results import with_swept_models

@@ -6,8 +6,7 @@ from dataclasses import fields, replace
 from statistics import median
 from typing import Any
 
-from capplan.app.gpu_choice import GpuChoice
-from capplan.app.priced_gpus import PriceFilters, affordable
+from capplan.app.gpu_choice import GpuChoice, PriceFilters, affordable
 from capplan.core.economics.constraints import Assumption, Constraints, NameLists, ReportLoad
 from capplan.core.economics.decide import PRICE_FACTORS
 from capplan.core.gpus.machines import Country, RegionalFigure

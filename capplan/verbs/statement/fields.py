@@ -23,8 +23,7 @@ from capplan.verbs.statement.options import ANYWHERE, HERE, Door, Option, Topic
 from capplan.verbs.statement.words import ASSIGNMENTS, BATCHES, PLOT, SHAPE, TIME, TORCH_VERSION, WATTS, assignment
 
 if TYPE_CHECKING:
-    from capplan.app.gpu_choice import GpuFilters
-    from capplan.app.priced_gpus import PriceFilters
+    from capplan.app.gpu_choice import GpuFilters, PriceFilters
     from capplan.core.gpus.machines import LocalCurrency
     from capplan.core.plan.types import JobSize, Limits
     from capplan.core.power import PowerLaw
@@ -577,7 +576,7 @@ class OfferFields:
         Raises:
             UnknownNameError: no price names such a provider or region.
         """
-        from capplan.app.priced_gpus import PriceFilters, offered
+        from capplan.app.gpu_choice import PriceFilters, offered
 
         return offered(prices, PriceFilters(providers=self.providers, regions=self.regions))
 
@@ -627,7 +626,7 @@ class PriceFields(OfferFields):
 
     def price_filters(self) -> "PriceFilters":
         """Return the filters of prices."""
-        from capplan.app.priced_gpus import PriceFilters
+        from capplan.app.gpu_choice import PriceFilters
 
         return from_fields(PriceFilters, self, only_priced=self.priced)
 
