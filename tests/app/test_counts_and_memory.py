@@ -14,6 +14,7 @@ from capplan.core.trace.types import Trace
 from capplan.core.workload import BatchChoice, Batches, Configuration, ModelSharding, Training, Variant
 from capplan.errors import TraceError, UsageError
 from capplan.probe.inputs.grammar import ModelRequest
+from capplan.shapes.plan import fits_on
 from capplan.verbs.analyze import AnalyzeQuestion, answer_analyze
 from capplan.verbs.estimate import EstimateQuestion, answer_estimate
 from capplan.verbs.memory import MemoryQuestion, answer_memory
@@ -158,4 +159,4 @@ def test_a_report_on_a_model_that_does_not_scale_plans_every_batch(nets: Path) -
     batches = Batches(choice=BatchChoice.LISTED, sizes=(4,))
     question = ReportQuestion(models=(f"{nets}:Square",), inputs=("x=8",), gpus=("l4",), batches=batches)
     (made,) = answer_report(question, LocalContext()).models
-    assert [fit.batch for fit in made.plan.fits_on("l4")] == [1, 2, 4]
+    assert [fit.batch for fit in fits_on(made.plan, "l4")] == [1, 2, 4]

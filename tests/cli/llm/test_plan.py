@@ -373,8 +373,8 @@ def test_several_models_share_a_fleet(run: Run, tmp_path: Path) -> None:
         ("models: 3", "must be a list of loads"),
         ("models: [{rate: 1/s}]", "each entry must name its model"),
         ("models: [{model: qwen3-8b, rat: 1/s}]", "unknown key; did you mean rate"),
-        ("models: [{model: qwen3-8b, prompts: 1000}]", "needs within as well, such as 100000 and 8h"),
-        ("models: [{model: qwen3-8b, rate: 1/s, sampling: beam}]", "must be greedy or filtered, not 'beam'"),
+        ("models: [{model: qwen3-8b, prompts: 1000}]", "a job needs both prompts and within, such as 100000 and 8h"),
+        ("models: [{model: qwen3-8b, rate: 1/s, sampling: beam}]", "unknown sampling 'beam'. Known: greedy, filtered"),
     ],
 )
 def test_a_bad_fleet_file_is_refused(run: Run, tmp_path: Path, text: str, sentence: str) -> None:

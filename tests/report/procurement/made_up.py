@@ -14,7 +14,7 @@ from capplan.core.economics.constraints import ReportLoad
 from capplan.core.economics.decide import Answer, decide
 from capplan.core.economics.evidence import Standards
 from capplan.report.procurement.types import Report
-from capplan.shapes.plan import read_plan
+from capplan.shapes.plan import certain_gpus, read_plan
 from capplan.specs import load_gpus
 from capplan.specs.fitted import load_power_law
 from capplan.specs.load import demand_without_load, read_load_file
@@ -126,7 +126,7 @@ def made_answer(load: str) -> Answer:
         demand=demand,
         rents=prices.hourly,
         purchases=prices.purchase,
-        standards=Standards(certain_fits=plan.certain_gpus, today=date(2026, 11, 21)),
+        standards=Standards(certain_fits=certain_gpus(plan), today=date(2026, 11, 21)),
     )
 
 
