@@ -166,11 +166,10 @@ def admitting_as_stated(stated: "LoadFile", *, shown: str) -> "LoadFile":
 
 
 def _as_option(field: Field, value: Any) -> Any:
-    """Return a value as its option takes it: an age in days, and a bare number as the text that units are asked of."""
-    if field.name == "max_price_age_days" and isinstance(value, str):
-        try:
-            return parse_quantity(value, SECONDS, what="") / SECONDS["d"]
-        except UsageError:
-            return value  # which the option refuses
-    words = field.option.words
-    return str(value) if words is not None and words.is_number and type(value) in (int, float) else value
+    """Return a value as its option takes it: an age in days."""
+    if field.name != "max_price_age_days" or not isinstance(value, str):
+        return value
+    try:
+        return parse_quantity(value, SECONDS, what="") / SECONDS["d"]
+    except UsageError:
+        return value  # which the option refuses

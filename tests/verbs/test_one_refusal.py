@@ -13,6 +13,8 @@ from capplan.api.asking import positional_fields
 from capplan.cli.main import app
 from capplan.errors import CapplanError, UsageError
 from capplan.serve.questions import question_from_mapping
+from capplan.specs.load import LoadFile
+from capplan.verbs.constraints import _OPTIONS_OF_KEYS, admitting_as_stated
 from capplan.verbs.llm.load_file import KEYS, read_load_tree
 from capplan.verbs.statement.contract import Verb
 from capplan.verbs.statement.options import Door, Field
@@ -49,7 +51,10 @@ def bad_value(field: Field) -> Any:
 
 def names_at(verb: Verb[Any, Any], field: Field, door: Door) -> Iterator[str]:
     """Yield what the door calls the field; nothing where the field has no such door here."""
-    if door is Door.LOAD:
+    if door is Door.LOAD and verb.path == "report":
+        options = {place: option for place, option in _OPTIONS_OF_KEYS.items() if place != "allow.gpus"}
+        yield from (place for place, option in options.items() if option == field.file_key)
+    elif door is Door.LOAD:
         yield from (key for key, known in KEYS.items() if verb.path == "llm plan" and known.name == field.name)
     elif door is Door.SWEEP:
         known = {"plan": {**_WORKLOAD_FIELDS, **{key: _OF_MODELS[key] for key in OF_MODELS}}}.get(verb.path, {})
@@ -91,6 +96,9 @@ def ask(verb: Verb[Any, Any], field: Field, value: Any, door: Door, name: str) -
         read_question(verb.question, {field.name: value}, door=door)
     elif door is Door.HTTP:
         question_from_mapping(verb.question, {name: value})
+    elif door is Door.LOAD and verb.path == "report":
+        group, _, key = name.partition(".")
+        admitting_as_stated(LoadFile(loads=(), admitted={group: {key: value} if key else value}), shown="file")
     elif door is Door.LOAD:
         read_load_tree({name: value}, shown="file", model="qwen3-8b")
     else:
@@ -142,4 +150,4 @@ def test_every_door_has_enough_cases() -> None:
     assert all(found[str(door)] >= least for door, least in LEAST.items()), found
 
 
-LEAST = {Door.COMMAND: 380, Door.PYTHON: 470, Door.HTTP: 435, Door.CONFIG: 50, Door.LOAD: 44, Door.SWEEP: 24}
+LEAST = {Door.COMMAND: 380, Door.PYTHON: 470, Door.HTTP: 435, Door.CONFIG: 50, Door.LOAD: 52, Door.SWEEP: 24}

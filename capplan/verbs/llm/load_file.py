@@ -108,17 +108,13 @@ class _OptionKeyReader(KeyReader):
 
 
 def _as_option(field: Field, value: Any) -> Any:
-    """Return a value as the field's option takes it: a rate with its time, shares in percent, prices by name.
-
-    A bare number has no unit: it is read as the text that an option would hold, which units are asked of.
-    """
+    """Return a value as the field's option takes it: a rate with its time, shares in percent, prices by name."""
     if field.name == "rate_per_s" and isinstance(value, str):
         rate = per_second(value)
         return value if rate is None else rate
     if field.name == "api_usd_per_million_tokens" and isinstance(value, dict) and set(value) == {"input", "output"}:
         return [value["input"], value["output"]]
-    if field.option.words is None:
-        share = _SHARE.fullmatch(value) if isinstance(value, str) and float in field.kinds else None
+    if field.option.words is None and isinstance(value, str) and float in field.kinds:
+        share = _SHARE.fullmatch(value)
         return value if share is None else float(share[1]) / 100
-    is_bare = field.option.words.is_number and isinstance(value, int | float) and not isinstance(value, bool)
-    return str(value) if is_bare else value
+    return value

@@ -20,7 +20,13 @@ class KeyReader(Checker):
     """Reads fields from the keys of one file, and gathers what is refused."""
 
     def field(self, key: str, field: Field, value: Any, *, door: Door) -> Any:
-        """Read one value; MISSING where it is refused, in the words that the field's option would be refused in."""
+        """Read one value; MISSING where it is refused, in the words that the field's option would be refused in.
+
+        A bare number in a load file is read as the text that an option holds, because a quantity needs its unit there.
+        """
+        words = field.option.words
+        if door is Door.LOAD and words is not None and words.is_number and type(value) in (int, float):
+            value = str(value)
         try:
             return read_field(field, value, what="", door=door)
         except UsageError as error:
