@@ -7,9 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 from msgspec import Meta
 
 from capplan.core.calibrate.measured import CELL_KEYS
-from capplan.errors import UsageError
-from capplan.units import format_seconds
-from capplan.verbs.statement.contract import Context, Outcome, Verb, drawn_by, laid_out_by
+from capplan.verbs.statement.contract import Context, Verb, drawn_by, laid_out_by, outcome_of_judged
 from capplan.verbs.statement.fields import CalibrationFields, OwnSpecs, picture_file
 from capplan.verbs.statement.options import HERE, Door, Option, Topic
 from capplan.verbs.statement.words import NAMES, checking_pictures
@@ -90,34 +88,6 @@ def answer_validate(question: ValidateQuestion, context: Context) -> "ValidateAn
     )
 
 
-def _outcome(answer: "ValidateAnswer | PipelineValidation") -> Outcome:
-    """Name columns that nothing reads and the first rows that are faster than the GPU's peaks.
-
-    A validation that judged nothing ends as a wrong question does.
-    """
-    from capplan.core.pipelines.measured import PipelineValidation
-
-    if isinstance(answer, PipelineValidation):
-        sentence = "capplan: no row could be predicted; see the skipped rows."
-        return Outcome() if answer.rows else Outcome(exit_code=UsageError.exit_code, warnings=(sentence,))
-    warnings = [
-        f"{file}: columns that no prediction reads: {', '.join(columns)}"
-        for file, columns in answer.unread_columns.items()
-    ]
-    rows = answer.validation.implausible()
-    warnings += [
-        f"{row.step.file}, row {row.step.line}: {format_seconds(row.step.latency_s)} implies more than the peak of "
-        f"{row.step.gpu} (bound {format_seconds(row.estimate.bound_s)}); are the units mixed up?"
-        for row in rows[:5]
-    ]
-    if len(rows) > 5:
-        warnings.append(f"{len(rows) - 5} more rows imply more than the peak; all are judged like the others.")
-    if answer.judged:
-        return Outcome(warnings=tuple(warnings))
-    sentence = "capplan: no row could be predicted; see the skipped rows."
-    return Outcome(exit_code=UsageError.exit_code, warnings=(*warnings, sentence))
-
-
 VALIDATE = Verb(
     path="validate",
     question=ValidateQuestion,
@@ -157,7 +127,7 @@ VALIDATE = Verb(
         others={"PipelineValidation": drawn_by()},
         plot="capplan.report.text.validation:validation_chart",
     ),
-    outcome=_outcome,
+    outcome=lambda answer: outcome_of_judged(answer.judged, answer.cautions),
     schema="validate",
     returns="capplan.app.calibration.validate:ValidateAnswer",
 )

@@ -32,6 +32,7 @@ from capplan.specs import Gpus, load_gpus
 from capplan.specs.calibration import load_calibration
 from capplan.specs.fitted import load_power_law
 from capplan.specs.measurements import read_measured
+from capplan.units import format_seconds
 
 if TYPE_CHECKING:
     from capplan.probe.trace.measured import ModelRun, TraceFolder
@@ -127,6 +128,10 @@ _TOGETHER = 3
 """Batches estimated at once: up to three are computed each by itself, more are interpolated between three."""
 
 
+_MOST_CAUTIONS = 5
+"""Rows that are faster than their GPU's peaks, of which each is named."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ValidateAnswer:
     """The errors by cell and row, and the columns that no prediction read, by file."""
@@ -138,6 +143,24 @@ class ValidateAnswer:
     def judged(self) -> tuple[JudgedStep, ...]:
         """Return every row that was predicted."""
         return self.validation.judged
+
+    @property
+    def cautions(self) -> tuple[str, ...]:
+        """Return sentences on columns that nothing reads, and on the first rows that are faster than their peaks."""
+        cautions = [
+            f"{file}: columns that no prediction reads: {', '.join(columns)}"
+            for file, columns in self.unread_columns.items()
+        ]
+        rows = self.validation.implausible()
+        cautions += [
+            f"{row.step.file}, row {row.step.line}: {format_seconds(row.step.latency_s)} implies more than the peak of "
+            f"{row.step.gpu} (bound {format_seconds(row.estimate.bound_s)}); are the units mixed up?"
+            for row in rows[:_MOST_CAUTIONS]
+        ]
+        if len(rows) > _MOST_CAUTIONS:
+            more = len(rows) - _MOST_CAUTIONS
+            cautions.append(f"{more} more rows imply more than the peak; all are judged like the others.")
+        return tuple(cautions)
 
 
 def validate(

@@ -107,10 +107,17 @@ class PipelineValidation:
     Attributes:
         rows: the rows that were judged.
         skipped: why others were not, with how many.
+        cautions: sentences on what makes rows doubtful.
     """
 
     rows: tuple[JudgedPipeline, ...]
     skipped: Mapping[str, int]
+    cautions: tuple[str, ...] = ()
+
+    @property
+    def judged(self) -> tuple[JudgedPipeline, ...]:
+        """Return the rows that were judged, as a validation of models calls them."""
+        return self.rows
 
     def cells(self) -> tuple[PipelineCell, ...]:
         """Return the errors of all rows, on one GPU and on several, then by pipeline, GPU and whether several share.

@@ -5,9 +5,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from capplan.errors import CapplanError, UnknownNameError, UsageError
+from capplan.errors import CapplanError, UnknownNameError
 from capplan.verbs.llm.fields import TIME_CALIBRATION, TRAINING_CALIBRATION
-from capplan.verbs.statement.contract import Context, Look, Outcome, Verb, laid_out_by
+from capplan.verbs.statement.contract import Context, Look, Verb, laid_out_by, outcome_of_judged
 from capplan.verbs.statement.fields import OwnSpecs
 from capplan.verbs.statement.options import HERE, Door, Option, Topic
 from capplan.verbs.statement.words import NAMES
@@ -76,14 +76,6 @@ def _check_columns(by: Sequence[str], known: Sequence[str]) -> None:
             raise UnknownNameError("column", name, known, hint=f"Known: {', '.join(known)}.")
 
 
-def _outcome(judged: Sequence[object]) -> Outcome:
-    """A validation that judged nothing ends as a wrong question does."""
-    if judged:
-        return Outcome()
-    warning = "capplan: no row could be predicted; see the skipped rows."
-    return Outcome(exit_code=UsageError.exit_code, warnings=(warning,))
-
-
 def _settle(question: LlmValidateQuestion, _look: Look) -> LlmValidateQuestion:
     from capplan.llm.core.serving.accuracy import CELL_COLUMNS
 
@@ -106,7 +98,7 @@ LLM_VALIDATE = Verb(
     settle=_settle,
     sections=laid_out_by("capplan.report.text.llm.serving:llm_validation_sections", by="by"),
     document=laid_out_by("capplan.shapes.llm_serving:VALIDATION", whole="by"),
-    outcome=lambda validation: _outcome(validation.answers),
+    outcome=lambda validation: outcome_of_judged(validation.answers),
     schema="llm-validate",
     returns="capplan.llm.core.serving.accuracy:ServingValidation",
 )
@@ -185,7 +177,7 @@ LLM_TRAIN_VALIDATE = Verb(
     settle=_train_settle,
     sections=laid_out_by("capplan.report.text.llm.training:training_validation_sections", by="by", shows_rows="each"),
     document=laid_out_by("capplan.report.documents.llm.training:training_validation_document", by="by"),
-    outcome=lambda validation: _outcome(validation.answers or validation.fits),
+    outcome=lambda validation: outcome_of_judged(validation.answers or validation.fits),
     schema="llm-train-validate",
     returns="capplan.llm.core.training.accuracy:TrainingValidation",
 )

@@ -133,6 +133,14 @@ class Outcome:
     warnings: tuple[str, ...] = ()
 
 
+def outcome_of_judged(judged: Sequence[object], cautions: Sequence[str] = ()) -> Outcome:
+    """Return what ends a validation: one that judged nothing ends as a wrong question does."""
+    if judged:
+        return Outcome(warnings=tuple(cautions))
+    sentence = "capplan: no row could be predicted; see the skipped rows."
+    return Outcome(exit_code=UsageError.exit_code, warnings=(*cautions, sentence))
+
+
 class Effort(StrEnum):
     """How long an answer takes: a list needs no model, a search or a report takes seconds."""
 
