@@ -24,11 +24,11 @@ def tests(session: nox.Session) -> None:
 
 @nox.session
 def fast(session: nox.Session) -> None:
-    """Run the tests that need no model library, no browser and no office program."""
+    """Run the quick tests that need no model library, no browser and no office program."""
     session.run("python", "-m", "pytest", "-n", WORKERS, "-m", FAST, *session.posargs)
 
 
-FAST = "not nightly and not zoo and not slow and not browser and not office and not device"
+FAST = "not nightly and not zoo and not wild and not slow and not browser and not office and not device"
 """What `fast` selects."""
 
 
@@ -40,7 +40,7 @@ def golden(session: nox.Session) -> None:
 
 @nox.session
 def nightly(session: nox.Session) -> None:
-    """Run what the tests leave out: the laws on every model and GPU, more kills, a hundred examples of each law."""
+    """Run all that is marked `nightly`, then more kills, and a hundred examples of each law."""
     session.run("python", "-m", "pytest", "-n", WORKERS, "-m", "nightly", *session.posargs, env=NIGHTLY)
     session.run("python", "-m", "pytest", "-n", WORKERS, *FUZZED, "tests/faults", env=NIGHTLY)
 
@@ -99,7 +99,7 @@ def fuzz(session: nox.Session) -> None:
     session.run("python", "-m", "pytest", "-n", WORKERS, "--timeout=0", *(session.posargs or FUZZED), env=FUZZING)
 
 
-FUZZED = ["tests/fuzz", "tests/specs/test_any_input.py", "tests/core"]
+FUZZED = ["tests/fuzz", "tests/specs/test_any_input.py", "tests/core", "tests/report/documents"]
 """Where the laws are."""
 FUZZING = {"CAPPLAN_TEST_EXAMPLES": "1000", "CAPPLAN_FUZZ_CASES": "20000"}
 """How many examples a law and a bent file get."""

@@ -7,9 +7,9 @@ from xdist.scheduler import LoadScopeScheduling
 GROUPS = {
     "service": (
         "serve/test_api.py", "serve/test_assistant_questions.py", "serve/test_client.py", "serve/test_explain.py",
-        "serve/test_heads.py", "serve/test_mcp.py", "serve/test_page.py", "serve/test_safety.py",
+        "serve/test_faults.py", "serve/test_heads.py", "serve/test_mcp.py", "serve/test_page.py",
+        "serve/test_safety.py",
     ),
-    "killed service": ("serve/test_faults.py",),
     "bounded service": ("serve/test_load.py",),
     "cluster": ("app/sweep/test_cluster.py",),
     "measured lines": ("app/test_calibration.py",),

@@ -34,22 +34,17 @@ def modules() -> tuple[Path, ...]:
 
 
 @cache
-def functions() -> tuple[tuple[Path, Function], ...]:
-    return tuple(
-        at_least(
-            3000, ((path, node) for path in modules() for node in ast.walk(parsed(path)) if isinstance(node, Function))
-        )
-    )
+def definitions() -> tuple[tuple[Path, Function | ast.ClassDef], ...]:
+    kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+    return tuple((path, node) for path in modules() for node in ast.walk(parsed(path)) if isinstance(node, kinds))
 
 
-@cache
-def classes() -> tuple[tuple[Path, ast.ClassDef], ...]:
-    return tuple(
-        at_least(
-            500,
-            ((path, node) for path in modules() for node in ast.walk(parsed(path)) if isinstance(node, ast.ClassDef)),
-        )
-    )
+def functions() -> list[tuple[Path, Function]]:
+    return at_least(3000, ((path, node) for path, node in definitions() if isinstance(node, Function)))
+
+
+def classes() -> list[tuple[Path, ast.ClassDef]]:
+    return at_least(500, ((path, node) for path, node in definitions() if isinstance(node, ast.ClassDef)))
 
 
 def lines_of(function: Function) -> int:
@@ -75,6 +70,7 @@ def tables(table: symtable.SymbolTable) -> Iterator[symtable.SymbolTable]:
         yield from tables(child)
 
 
+@pytest.mark.slow
 def test_no_comprehension_takes_a_name_of_an_enclosing_function() -> None:
     """Python 3.12 runs a comprehension in its function's frame, and then loses the value that the name had outside.
 

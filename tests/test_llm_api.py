@@ -81,6 +81,7 @@ def test_a_database_that_was_loaded_stands_for_the_built_in_one() -> None:
     assert found == capplan.llm.plan(LLAMA, rate_per_s=1, engines=["vllm"], tp=[1])
 
 
+@pytest.mark.slow
 def test_a_fleet_is_planned_from_its_file(tmp_path: Path) -> None:
     path = tmp_path / "fleet.yaml"
     path.write_text("gpus: [l40s]\nmodels: [{model: llama-3.1-8b-instruct, rate: 2/s}, {model: qwen3-8b, rate: 1/s}]\n")

@@ -25,6 +25,7 @@ def test_the_worked_examples_command_with_the_fixture_data() -> None:
     assert_is_snapshot("plan-resnet50.txt", printed(found["command"]))
 
 
+@pytest.mark.slow
 def test_every_command_named_in_the_readme_exists() -> None:
     named = set(re.findall(r"^capplan ([a-z]+)", README.read_text(), re.MULTILINE))
     assert {"plan", "analyze", "trace", "gpus"} <= named

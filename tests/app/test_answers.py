@@ -59,6 +59,7 @@ def test_a_models_name_cannot_write_html(answer: Any) -> None:
     assert "&lt;script&gt;" in named._repr_html_()
 
 
+@pytest.mark.slow
 def test_the_example_notebook_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(EXAMPLES)
     names: dict[str, object] = {}
@@ -89,6 +90,7 @@ def test_advice_under_a_power_limit_is_what_the_change_makes_under_the_same_limi
     assert told.speedup == pytest.approx(now.curve[0].latency_s.expected / half.curve[0].latency_s.expected)
 
 
+@pytest.mark.slow
 def test_all_parts_of_an_estimate_are_under_the_power_limit() -> None:
     asked = {"inputs": ["x=3x224x224"], "batches": [1024], "gpus": ["l4"], "precision": "fp32"}
     answer = capplan.estimate(NET, **asked, power_limit_w=40.0, compare_frameworks=True)

@@ -101,6 +101,7 @@ def keep_and_find(folder: str, name: str) -> bool:
     return True
 
 
+@pytest.mark.nightly
 def test_writers_at_once_never_show_half_an_entry(cache: TraceCache) -> None:
     context = multiprocessing.get_context("spawn")
     with context.Pool(3) as pool:

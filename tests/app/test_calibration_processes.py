@@ -15,6 +15,8 @@ from capplan.core.calibrate.measured import MeasuredStep, SkippedRow
 from capplan.core.workload import Configuration, Layout, Precision, Workload
 from capplan.probe.trace.measured import ModelRun, TraceFolder
 
+pytestmark = pytest.mark.slow
+
 STEPS = tuple(
     MeasuredStep(
         line=line, file="rows.csv", model=f"timm:net{line % 5}", gpu="l4", workload=Workload(), batch=1, latency_s=1.0
@@ -46,6 +48,7 @@ def test_little_work_starts_no_process() -> None:
 
 
 @pytest.mark.usefixtures("_much_work")
+@pytest.mark.nightly
 def test_much_work_is_shared_and_answered_in_the_order_of_the_rows() -> None:
     _, rows = judge_in_processes(STEPS, make_lister, (None,))
     by_model = [line for first in range(1, 6) for line in range(first, 21, 5)]
@@ -54,6 +57,7 @@ def test_much_work_is_shared_and_answered_in_the_order_of_the_rows() -> None:
 
 
 @pytest.mark.usefixtures("_much_work")
+@pytest.mark.nightly
 def test_a_model_that_kills_its_process_loses_its_own_rows_alone(tmp_path: Path) -> None:
     _, rows = judge_in_processes(STEPS, make_lister, (tmp_path,))
     lost = {row.line for row in rows if "killed by SIGSEGV" in row.reason}

@@ -155,6 +155,7 @@ def test_a_trace_that_holds_at_one_batch_is_not_estimated_at_another(nets: Path)
         estimated(nets, "Square", "l4", batches=(1, 8), held=held)
 
 
+@pytest.mark.nightly
 def test_a_report_on_a_model_that_does_not_scale_plans_every_batch(nets: Path) -> None:
     batches = Batches(choice=BatchChoice.LISTED, sizes=(4,))
     question = ReportQuestion(models=(f"{nets}:Square",), inputs=("x=8",), gpus=("l4",), batches=batches)

@@ -23,6 +23,7 @@ def ask(nets: Path, name: str) -> ModelRequest:
     return ModelRequest(words=f"{nets}:{name}", inputs=("x=8",))
 
 
+@pytest.mark.slow
 def test_a_model_is_built_once_however_many_recordings_it_needs(nets: Path) -> None:
     model = open_model(ask(nets, "Even"))
     assert builds(nets) == 0
@@ -39,6 +40,7 @@ def test_a_kept_trace_needs_no_build(nets: Path) -> None:
     assert builds(nets) == 1
 
 
+@pytest.mark.slow
 def test_recordings_are_kept_one_by_one(nets: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CAPPLAN_CACHE", str(tmp_path / "kept"))
     open_model(ask(nets, "Even")).trace([FULL, HALF])
@@ -74,6 +76,7 @@ def test_inputs_beside_a_trace_file_are_refused(nets: Path, tmp_path: Path) -> N
         open_model(ModelRequest(words=str(path), seq_len=8))
 
 
+@pytest.mark.slow
 def test_a_model_that_does_not_scale_is_traced_at_each_listed_batch(nets: Path) -> None:
     model = open_model(ask(nets, "Square"))
     assert not model.scales(FULL)
@@ -90,6 +93,7 @@ def test_a_model_that_does_not_scale_needs_listed_batches(nets: Path) -> None:
         model.traces_for(FULL, Batches(choice=BatchChoice.MAX))
 
 
+@pytest.mark.slow
 def test_a_quantised_model_that_does_not_scale_is_planned_at_the_batches_of_the_model_as_it_is(nets: Path) -> None:
     plain = open_model(ask(nets, "Square"))
     quantised = open_model(QuantisedSource(source=plain, scheme=find_scheme("int8", None)))

@@ -88,6 +88,7 @@ class Net(nn.Linear):
 """
 
 
+@pytest.mark.slow
 def test_a_model_that_reads_its_own_file_is_traced_anew_once_that_changes(tmp_path: Path) -> None:
     config, code = tmp_path / "width.txt", tmp_path / "net.py"
     code.write_text(MODEL.format(config=str(config)))

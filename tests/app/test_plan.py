@@ -30,12 +30,14 @@ def plan_of(question: PlanQuestion) -> Plan:
     return answer_plan(question, LocalContext())
 
 
+@pytest.mark.slow
 def test_a_model_that_does_not_scale_is_planned_batch_by_batch(nets: Path) -> None:
     made = plan_of(ask(nets, "Square", 2, 64))
     assert {(fit.gpu.id, fit.batch) for fit in made.fits} == {(gpu, size) for gpu in ("l4", "t4") for size in (2, 64)}
 
 
 @pytest.mark.parametrize(("name", "scales"), [("Even", True), ("Square", False)])
+@pytest.mark.slow
 def test_the_largest_batch_of_a_model_that_does_not_scale_is_called_a_lower_bound(
     nets: Path, name: str, scales: bool
 ) -> None:
@@ -44,6 +46,7 @@ def test_the_largest_batch_of_a_model_that_does_not_scale_is_called_a_lower_boun
     assert {fit.max_batch == 64 for fit in made.fits} == {not scales}
 
 
+@pytest.mark.slow
 def test_the_note_on_half_precision_costs_no_second_build(nets: Path) -> None:
     made = plan_of(ask(nets, "Even", 8))
     assert "half precision" in {change.name for change in made.changes}
@@ -55,6 +58,7 @@ def test_quantised_weights_stand_in_the_assumptions(nets: Path) -> None:
     assert any(each.startswith("quantised as int8_weight_only: 1 linear layers") for each in made.assumptions)
 
 
+@pytest.mark.slow
 def test_a_job_stands_in_the_plan(nets: Path) -> None:
     assert plan_of(replace(ask(nets, "Even", 8), samples=1000)).job == JobSize(samples=1000)
 

@@ -27,6 +27,7 @@ def net(tmp_path: Path) -> str:
     return f"{tmp_path / 'net.py'}:Net"
 
 
+@pytest.mark.slow
 def test_other_counters_stand_beside_ours_with_causes_that_add_up(run: Run, net: str) -> None:
     result = run("analyze", net, "--input", "3x8x8", "--compare", "--json")
     assert result.exit_code == 0, result.stderr
@@ -40,6 +41,7 @@ def test_other_counters_stand_beside_ours_with_causes_that_add_up(run: Run, net:
     assert (own["macs"], own["macs_differences"]) == (768, [])
 
 
+@pytest.mark.slow
 def test_the_table_shows_causes(run: Run, net: str) -> None:
     shown = run("analyze", net, "--input", "3x8x8", "--compare").stdout
     assert "adds 1 BatchNorm2d" in shown

@@ -29,6 +29,7 @@ def test_a_cache_that_is_a_file_is_refused(run, monkeypatch, tmp_path) -> None:
     assert (done.exit_code, "is not a folder" in done.stderr) == (2, True)
 
 
+@pytest.mark.slow
 def test_what_was_traced_is_shown_and_cleared(run: Run, model: str) -> None:
     assert kept(run) == []
     assert run("analyze", model, "--input", "4").exit_code == 0

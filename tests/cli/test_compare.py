@@ -26,6 +26,7 @@ def rows(text: str) -> list[dict[str, Any]]:
     return found
 
 
+@pytest.mark.slow
 def test_every_model_format_and_framework_has_a_row(run: Run) -> None:
     words = ("compare", NET, NET, *INPUT, "--gpu", "l4,t4", "--batch", "1,32", "--json")
     found = rows(run(*words).stdout)
@@ -59,6 +60,7 @@ def test_the_lowest_cost_stands_in_the_currency_asked_for(run: Run, net_trace: P
     assert "In EUR" not in run(*words[:-2]).stdout
 
 
+@pytest.mark.slow
 def test_gains_are_against_the_first_row_of_the_same_gpu_and_batch(run: Run) -> None:
     found = rows(run("compare", NET, *INPUT, "--gpu", "l4,t4", "--batch", "1,32", "--json").stdout)
     for row in at_least(8, found):
@@ -83,6 +85,8 @@ def test_a_model_that_fits_nowhere_is_exit_1(run: Run, net_trace: Path) -> None:
     assert "memory: needs" in result.stdout
 
 
+@pytest.mark.nightly
+@pytest.mark.slow
 def test_without_a_gpu_those_that_a_plan_recommends_are_taken(run: Run, net_trace: Path) -> None:
     words = (net_trace, "--batch", "8")
     found = rows(run("compare", *words, "--precision", "fp32", "--framework", "eager", "--json").stdout)

@@ -164,6 +164,7 @@ def test_an_estimate_names_its_evidence_in_every_format(run: Run, net_trace: Pat
     assert row["evidence"] == document["evidence"]
 
 
+@pytest.mark.slow
 def test_winograds_rule_is_printed_with_the_direct_algorithms_time(run: Run, net_trace: Path) -> None:
     # fp32 on a T4 runs outside tensor cores. The example's 3x3 convolutions have stride 2: none runs by Winograd.
     text = run("estimate", net_trace, "--gpu", "t4", "--batch", "32", "--explain").stdout
@@ -177,6 +178,7 @@ def test_winograds_rule_is_printed_with_the_direct_algorithms_time(run: Run, net
     assert "(2.42 GFLOP, ÷ 4 by Winograd)" in text
 
 
+@pytest.mark.slow
 def test_a_smaller_input_is_traced_and_its_gain_computed(run: Run) -> None:
     net = [str(Path(__file__).parents[2] / "examples" / "net.py") + ":Net", "--gpu", "l4", "--batch", "64", "--json"]
     result = run("estimate", *net, "--input-size", "3x256x256")
@@ -187,6 +189,7 @@ def test_a_smaller_input_is_traced_and_its_gain_computed(run: Run) -> None:
     assert told["a smaller input (--input-size 3x128x128), if the task allows it"] == pytest.approx(gain)
 
 
+@pytest.mark.slow
 def test_an_estimate_from_a_trace_loads_neither_torch_nor_pandas(net_trace: Path) -> None:
     code = (
         "import sys; from capplan.cli.main import app\n"

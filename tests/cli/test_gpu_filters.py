@@ -27,7 +27,8 @@ def test_filters_are_those_of_gpus(run: Run, net_trace: Path, command: str) -> N
     assert gpus_of(run, command, net_trace, *words) == passed
 
 
-@pytest.mark.parametrize("command", ["plan", "estimate"])
+@pytest.mark.parametrize("command", ["plan", pytest.param("estimate", marks=pytest.mark.nightly)])
+@pytest.mark.slow
 def test_price_filters_leave_the_same_gpus(run: Run, net_trace: Path, command: str) -> None:
     planned = json.loads(run("plan", net_trace, "--batch", "8", "--json").stdout)["fits"]
     cheap = {fit["gpu"] for fit in planned if fit["rent"] and fit["rent"]["usd_per_hour"] <= 1}
@@ -76,6 +77,7 @@ def test_of_several_gpus_those_that_cannot_run_it_are_left_out(run: Run, net_tra
     assert "tpu-v4 is left out: tpu-v4 has no peak rate for fp32" in result.stderr
 
 
+@pytest.mark.slow
 def test_python_takes_the_same_filters() -> None:
     made = capplan.estimate(NET, inputs=["x=3x64x64"], batches=[8], gpus=["l4", "a100"], max_usd_per_hour=1)
     limits = {report.breakdown.gpu.id for report in made.reports}

@@ -121,10 +121,10 @@ def test_resuming_under_other_rules_measures_anew_and_says_so(
     ("where", "value", "told"),
     [
         (("device", "torch"), "2.4.0+cu121", "torch"),
-        (("device", "name"), "NVIDIA L4", "device"),
-        (("device", "threads"), 96, "threads"),
-        (("device", "driver"), "550.54.15", "driver"),
-        (("model", "source_sha256"), "0" * 64, "model source"),
+        pytest.param(("device", "name"), "NVIDIA L4", "device", marks=pytest.mark.nightly),
+        pytest.param(("device", "threads"), 96, "threads", marks=pytest.mark.nightly),
+        pytest.param(("device", "driver"), "550.54.15", "driver", marks=pytest.mark.nightly),
+        pytest.param(("model", "source_sha256"), "0" * 64, "model source", marks=pytest.mark.nightly),
         (("model", "versions"), {"torch": "2.4.0"}, "library versions"),
         (("rules",), None, "warm-up, repetitions or method"),
     ],
@@ -200,6 +200,7 @@ def test_a_full_disk_keeps_the_points_before(run: Run, tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
+@pytest.mark.nightly
 def test_an_answer_that_cannot_be_written_is_one_sentence() -> None:
     command = [sys.executable, "-c", "from capplan.cli.main import main; main()", "measure", *NET, *QUICK]
     with Path("/dev/full").open("w") as full:
@@ -217,7 +218,7 @@ def test_what_is_no_file_is_not_appended_to(run: Run, tmp_path: Path) -> None:
     assert f"{path} is not a file" in result.stderr
 
 
-@pytest.mark.parametrize("isolate", [[], ["--isolate"]])
+@pytest.mark.parametrize("isolate", [[], pytest.param(["--isolate"], marks=pytest.mark.nightly)])
 def test_a_batch_that_fails_costs_itself_alone(run: Run, flawed: list[str], isolate: list[str]) -> None:
     result = run("measure", *flawed, *QUICK, *isolate, "--batch", "2,4,8", "--format", "json")
     assert result.exit_code == 4
@@ -398,6 +399,7 @@ main()
 
 
 @pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
+@pytest.mark.nightly
 def test_an_isolated_point_ends_with_its_parent(flawed: list[str], tmp_path: Path, sent: signal.Signals) -> None:
     told = tmp_path / "child.pid"
     path = Path(flawed[0].partition(":")[0])

@@ -110,6 +110,7 @@ def test_every_format(run: Run, net_trace: Path) -> None:
     assert "| weights |" in run("memory", net_trace, "--gpu", "l4", "--format", "md").stdout
 
 
+@pytest.mark.slow
 def test_a_trace_file_needs_neither_torch_nor_pandas(net_trace: Path) -> None:
     code = (
         "import sys; from capplan.cli.main import app\n"

@@ -18,6 +18,7 @@ def schema(name: str) -> Any:
     return schema_of(name)
 
 
+@pytest.mark.slow
 def test_a_plan_from_a_trace_file_answers_every_gpu(run: Run, net_trace: Path) -> None:
     result = run("plan", net_trace, "--batch", "32", "--json")
     assert result.exit_code == 0, result.stderr
@@ -41,6 +42,7 @@ def test_several_models_give_a_list(run: Run, net_trace: Path) -> None:
     assert [len(plan["fits"]) for plan in plans] == [2, 2]
 
 
+@pytest.mark.slow
 def test_intervals_hold_their_estimates_and_bounds(run: Run, net_trace: Path) -> None:
     plan = json.loads(run("plan", net_trace, "--batch", "1,64", "--json").stdout)
     for fit in at_least(50, plan["fits"]):
@@ -171,6 +173,8 @@ def test_a_job_takes_its_samples_over_the_throughput(run: Run, net_trace: Path) 
     assert "GPU-hours" in run("plan", net_trace, *words[:-1]).stdout
 
 
+@pytest.mark.slow
+@pytest.mark.nightly
 def test_accumulated_micro_batches_count_as_samples(run: Run) -> None:
     words = ("plan", NET, "--input", "x=3x64x64", "--gpu", "t4", "--batch", "8", "--train", "--optimizer", "sgd")
     one, four = (json.loads(run(*words, "--accumulate", count, "--json").stdout)["fits"][0] for count in ("1", "4"))

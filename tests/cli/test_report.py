@@ -10,6 +10,7 @@ import pytest
 
 from capplan.report.schemas import schema_of
 from tests.cli.conftest import EXAMPLES, Run
+from tests.nightly import mostly_nightly
 from tests.report.procurement.made_up import plan_document
 from tests.snapshot import assert_is_snapshot
 
@@ -40,7 +41,7 @@ def test_all_formats_at_once_from_a_saved_plan(run: Run, plan: Path, tmp_path: P
     assert sorted(path.name for path in tmp_path.iterdir() if path.name.startswith(".")) == []
 
 
-@pytest.mark.parametrize("load", ["image-service", "nightly-job", "training"])
+@pytest.mark.parametrize("load", mostly_nightly(["image-service", "nightly-job", "training"], daily=["image-service"]))
 def test_the_whole_report_with_the_fixture_prices(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, load: str
 ) -> None:

@@ -28,6 +28,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.nightly
 def test_services_share_one_fleet_in_every_format(run: Run, folder: Path) -> None:
     outputs = [folder / f"r{extension}" for extension in (".html", ".pdf", ".xlsx", ".md", ".csv", ".json")]
     words = [word for path in outputs for word in ("-o", path)]

@@ -17,6 +17,7 @@ from capplan.verbs.plan import PlanQuestion, answer_plan
 from capplan.verbs.statement.local import LocalContext
 from examples.renew import DAY
 from tests.cli.conftest import Run
+from tests.nightly import mostly_nightly
 from tests.snapshot import assert_is_snapshot
 
 
@@ -34,12 +35,15 @@ def _on_one_day(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.zoo
 @pytest.mark.parametrize(
     ("name", "words"),
-    [
-        ("resnet50", "torchvision:resnet50 --batch 32"),
-        ("vit", "timm:vit_base_patch16_224 --batch 1,8,32 --precision fp16"),
-        ("bert", "hf:bert --seq-len 128 --batch 16"),
-        ("detector", "torchvision:ssdlite320_mobilenet_v3_large --batch 4"),
-    ],
+    mostly_nightly(
+        [
+            ("resnet50", "torchvision:resnet50 --batch 32"),
+            ("vit", "timm:vit_base_patch16_224 --batch 1,8,32 --precision fp16"),
+            ("bert", "hf:bert --seq-len 128 --batch 16"),
+            ("detector", "torchvision:ssdlite320_mobilenet_v3_large --batch 4"),
+        ],
+        daily=["resnet50", "bert"],
+    ),
 )
 def test_the_short_answer(run: Run, name: str, words: str) -> None:
     result = run("plan", *shlex.split(words))
@@ -64,8 +68,11 @@ def test_the_short_answer_in_80_columns() -> None:
     assert_is_snapshot("answer-resnet50-80.txt", render_answer(answer_plan(question, LocalContext()), width=80))
 
 
-@pytest.mark.parametrize("batches", ["32", "1,8,64", "1..1024", "auto", "max", "100000"])
+@pytest.mark.parametrize(
+    "batches", mostly_nightly(["32", "1,8,64", "1..1024", "auto", "max", "100000"], daily=["32", "1..1024"])
+)
 @pytest.mark.parametrize("gpus", [(), ("t4", "l4", "a100"), ("t4",)])
+@pytest.mark.slow
 def test_it_keeps_to_its_lines_and_columns(net_trace: Path, batches: str, gpus: tuple[str, ...]) -> None:
     plan = made(net_trace, batches, *gpus)
     for width in (60, 80, 100):
@@ -84,6 +91,7 @@ def test_the_first_lines_hold_the_whole_question_however_narrow(net_trace: Path)
             assert part in question, width
 
 
+@pytest.mark.slow
 def test_every_recommended_gpu_stands_in_the_table(net_trace: Path) -> None:
     answer = made(net_trace, "32")
     text = render_answer(answer)
@@ -93,6 +101,7 @@ def test_every_recommended_gpu_stands_in_the_table(net_trace: Path) -> None:
         assert f"\n{each.fit.gpu.id} " in table
 
 
+@pytest.mark.slow
 def test_top_shows_as_many_as_asked_for(net_trace: Path) -> None:
     answer = made(net_trace, "32")
     text = render_answer(answer, selection=Selection(top=30))
@@ -131,7 +140,11 @@ def test_colour_that_is_asked_for_wins_over_the_environment(
     assert "\x1b[1;32m" in run("plan", net_trace, "--gpu", "t4", "--batch", "8", "--color", "always").stdout
 
 
-@pytest.mark.parametrize(("variables", "colored"), [({}, True), ({"NO_COLOR": "1"}, False), ({"TERM": "dumb"}, False)])
+COLOURED = [({}, True), ({"NO_COLOR": "1"}, False), pytest.param({"TERM": "dumb"}, False, marks=pytest.mark.nightly)]
+
+
+@pytest.mark.parametrize(("variables", "colored"), COLOURED)
+@pytest.mark.slow
 def test_colour_on_a_terminal(net_trace: Path, variables: dict[str, str], colored: bool) -> None:
     environment = {key: value for key, value in os.environ.items() if key not in ("NO_COLOR", "FORCE_COLOR")}
     command = [sys.executable, "-m", "capplan", "plan", str(net_trace), "--gpu", "t4", "--batch", "8"]

@@ -8,6 +8,8 @@ import pytest
 
 from tests.cli.conftest import Run
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def file(tmp_path: Path, net_trace: Path) -> Path:
@@ -162,6 +164,7 @@ def test_regressions_are_a_gate(run: Run, net_trace: Path, tmp_path: Path) -> No
     assert filtered.exit_code == 2
 
 
+@pytest.mark.nightly
 def test_what_got_worse_ends_with_1(run: Run, net_trace: Path, tmp_path: Path) -> None:
     """A larger input under the same file name: every step takes longer."""
     import shutil

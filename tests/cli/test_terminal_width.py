@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.nightly import mostly_nightly
+
 pytestmark = pytest.mark.slow
 
 WIDTH = 80
@@ -18,18 +20,21 @@ NARROW = 60
 COMMANDS = (
     ("gpus",),
     ("gpus", "show", "t4"),
-    ("gpus", "compare", "t4", "l4", "h100-pcie-80gb"),
     ("prices", "--gpu", "l4"),
+    ("plan", "TRACE", "--batch", "8"),
+    ("estimate", "TRACE", "--gpu", "l4", "--explain"),
+    ("llm", "estimate", "qwen3-32b", "--gpu", "h100-sxm5-80gb", "--tp", "2"),
+)
+MORE_COMMANDS = (
+    ("gpus", "compare", "t4", "l4", "h100-pcie-80gb"),
     ("config",),
     ("plan", "TRACE", "--all"),
-    ("plan", "TRACE", "--batch", "8"),
     ("memory", "TRACE", "--gpu", "l4"),
-    ("estimate", "TRACE", "--gpu", "l4", "--explain"),
     ("analyze", "TRACE"),
     ("llm", "models"),
     ("llm", "memory", "qwen3-32b", "--gpu", "h100-sxm5-80gb", "--tp", "2"),
-    ("llm", "estimate", "qwen3-32b", "--gpu", "h100-sxm5-80gb", "--tp", "2"),
 )
+"""What lays its tables out as the others do."""
 
 
 def shown_in_terminal(*words: str, width: int = WIDTH) -> list[str]:
@@ -63,7 +68,9 @@ def _read_all(descriptor: int) -> bytes:
         pieces.append(piece)
 
 
-@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+@pytest.mark.parametrize(
+    "words", [*COMMANDS, *(pytest.param(words, marks=pytest.mark.nightly) for words in MORE_COMMANDS)], ids=" ".join
+)
 def test_no_line_is_wider_than_the_terminal(words: tuple[str, ...], net_trace: Path) -> None:
     lines = shown_in_terminal(*(str(net_trace) if word == "TRACE" else word for word in words))
     assert lines
@@ -71,8 +78,14 @@ def test_no_line_is_wider_than_the_terminal(words: tuple[str, ...], net_trace: P
     assert [line for line in lines if len(line) > WIDTH and " " in line.strip()] == []
 
 
-@pytest.mark.parametrize("command", ["plan", "measure", "trace", "llm plan", "llm train estimate", "gpus", "serve"])
-@pytest.mark.parametrize("width", [NARROW, WIDTH])
+@pytest.mark.parametrize(
+    "command",
+    mostly_nightly(
+        ["plan", "measure", "trace", "llm plan", "llm train estimate", "gpus", "serve"],
+        daily=["plan", "llm plan", "serve"],
+    ),
+)
+@pytest.mark.parametrize("width", [NARROW, pytest.param(WIDTH, marks=pytest.mark.nightly)])
 def test_help_keeps_to_a_narrow_terminal(command: str, width: int) -> None:
     lines = shown_in_terminal(*command.split(), "--help", width=width)
     assert lines[0].startswith("Usage: ")

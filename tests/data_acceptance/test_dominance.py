@@ -27,6 +27,7 @@ from capplan.probe.target.resolve import load_target
 from capplan.probe.trace.tracer import trace_target
 from capplan.specs import load_gpus
 from capplan.specs.calibration import load_calibration, load_memory_calibration
+from tests.nightly import mostly_nightly
 from tests.seen import at_least
 
 pytestmark = [pytest.mark.slow, pytest.mark.zoo]
@@ -145,7 +146,7 @@ WAYS = [
 ]
 
 
-@pytest.mark.parametrize(("framework", "host"), WAYS)
+@pytest.mark.parametrize(("framework", "host"), mostly_nightly(WAYS, daily=[Framework.TENSORRT]))
 def test_a_better_gpu_is_not_slower(framework: Framework, host: Host | None) -> None:
     slower: list[tuple[object, ...]] = []
     compared = 0

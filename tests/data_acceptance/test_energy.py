@@ -148,6 +148,7 @@ def test_the_page_shows_what_a_cap_costs() -> None:
         assert point.energy.joules_per_output_token.expected == pytest.approx(float(joules.split()[0]), rel=0.1)
 
 
+@pytest.mark.nightly
 def test_the_page_shows_what_an_image_takes_and_what_a_month_of_them_does() -> None:
     (row,) = [line.split("|")[1:4] for line in PAGE.split("<!-- example: month -->")[1].splitlines()[3:4]]
     made = plan("diffusers:black-forest-labs/FLUX.1-schnell", gpus=[row[0].strip()], batches=1, energy=True)

@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 
 from capplan.cli.main import app
 from examples.renew import DAY, FOLDER, PLANS, REPORTS
+from tests.nightly import mostly_nightly
 
 pytestmark = pytest.mark.slow
 
@@ -48,7 +49,7 @@ def columns(text: str) -> list[str]:
     return re.split(r"\s{2,}| \| ", lines[rule - 1].strip("| "))
 
 
-@pytest.mark.parametrize("name", REPORTS)
+@pytest.mark.parametrize("name", mostly_nightly(REPORTS, daily=["image-service", "embedding-service"]))
 def test_an_example_report_has_the_shape_of_what_the_program_prints(name: str, printed: Callable[[str], str]) -> None:
     kept, now = (FOLDER / f"{name}.report.md").read_text(), printed(REPORTS[name])
     assert columns(now) == columns(kept), RENEW
@@ -56,7 +57,7 @@ def test_an_example_report_has_the_shape_of_what_the_program_prints(name: str, p
 
 
 @pytest.mark.zoo
-@pytest.mark.parametrize("file", PLANS)
+@pytest.mark.parametrize("file", mostly_nightly(PLANS, daily=["resnet50.plan.json", "bert.plan.json"]))
 def test_a_saved_plan_is_not_stale(file: str, printed: Callable[[str], str]) -> None:
     """Its latencies lie within what the shipped calibration gives today."""
     kept = {(fit["gpu"], fit["batch"]): fit for fit in json.loads((FOLDER / file).read_text())["fits"]}

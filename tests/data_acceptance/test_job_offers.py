@@ -32,6 +32,7 @@ def yearly(model: ModelReport, key: str) -> float:
     return row.money.cost_usd_per_year
 
 
+@pytest.mark.slow
 def test_the_training_example_names_the_a10g_of_virginia() -> None:
     """An edition hid the price of us-east-1 behind Mumbai's and named 4 x T4 for 943 USD instead.
 
@@ -52,6 +53,7 @@ def test_the_training_example_names_the_a10g_of_virginia() -> None:
     assert choice.money.cost_usd_per_year == near(2 * choice.speed.finish_s / 3600 * 12 * 1.006)
 
 
+@pytest.mark.slow
 def test_a_run_of_a_minute_pays_for_the_minutes_until_its_machines_work(tmp_path: Path) -> None:
     """Eight H100 need a minute for 4 million images, at 56 USD a year; boot and image take five, and are charged.
 
@@ -85,6 +87,7 @@ def test_a_host_that_decodes_images_is_paid_for(tmp_path: Path) -> None:
     assert yearly(model, "h100-sxm5-80gb/spot") == near(7127, rel=0.002)
 
 
+@pytest.mark.slow
 def test_spot_is_chosen_only_where_it_is_named_and_varies_over_its_zones(tmp_path: Path) -> None:
     plain, named = job(tmp_path, samples="40M", spot=False), job(tmp_path, samples="40M")
     assert "/spot" not in (plain.verdict.choice or "")

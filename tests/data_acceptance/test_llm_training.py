@@ -217,6 +217,7 @@ def test_runs_that_their_sources_report_out_of_memory_do_not_fit(
 
 
 @pytest.mark.skipif(not RUNS.exists(), reason="the measured training runs lie beside the repository")
+@pytest.mark.slow
 def test_measured_runs_are_predicted_within_the_stated_errors() -> None:
     found = answer_llm_train_validate(LlmTrainValidateQuestion(measured=(RUNS,)), LocalContext())
     whole = {cell.metric: cell.accuracy for cell in found.cells(())}

@@ -45,7 +45,7 @@ def stands_in(offer: Price, place: str | None) -> bool:
     return place is None or (offer.provider == place if place in PROVIDERS else offer.is_in(place))
 
 
-@pytest.mark.parametrize("questions", [20, pytest.param(60, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("questions", [8, pytest.param(60, marks=pytest.mark.nightly)])
 def test_random_plans_rent_whole_machines_that_are_offered(
     offers: tuple[Price, ...], small_net: Trace, questions: int
 ) -> None:
@@ -87,7 +87,7 @@ def test_random_plans_rent_whole_machines_that_are_offered(
     assert seen > 3 * questions
 
 
-@pytest.mark.parametrize("questions", [8, pytest.param(100, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("questions", [4, pytest.param(100, marks=pytest.mark.nightly)])
 def test_random_reports_take_offers_that_hold_their_fleets(
     offers: tuple[Price, ...], tmp_path: Path, questions: int
 ) -> None:
@@ -142,7 +142,7 @@ DAYS = tuple(date(2026, 11, 25) + timedelta(days=45 * step) for step in range(10
 @pytest.mark.parametrize(
     ("name", "every"),
     [
-        ("image-service", 2),
+        ("image-service", 4),
         pytest.param("image-service", 1, marks=pytest.mark.nightly),
         pytest.param("nightly-job", 1, marks=pytest.mark.nightly),
     ],

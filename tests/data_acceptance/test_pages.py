@@ -7,8 +7,11 @@ from typer.testing import CliRunner
 
 from capplan.cli.main import app
 from examples.renew import DAY, README, TUTORIALS, Command, File, difference, renewed, steps
+from tests.nightly import mostly_nightly
 from tests.timed_cpu import timed_cpu  # noqa: F401 - a fixture
 
+DAILY = [README, *(page for page in TUTORIALS if page.stem in ("which-gpu", "theory-and-measurement"))]
+"""Pages that run every time; the others repeat their commands on other models and loads."""
 RENEW = "run `python examples/renew.py` and read the diff"
 
 
@@ -23,7 +26,7 @@ def run(command: Command) -> str:
 
 
 @pytest.mark.zoo
-@pytest.mark.parametrize("page", [README, *TUTORIALS], ids=lambda path: path.stem)
+@pytest.mark.parametrize("page", mostly_nightly([README, *TUTORIALS], daily=DAILY), ids=lambda path: path.stem)
 def test_a_page_prints_what_it_shows(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("SOURCE_DATE_EPOCH", DAY)

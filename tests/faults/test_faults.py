@@ -1,6 +1,6 @@
 """Killed, interrupted, out of space, without permission, several at once: what was there stays whole.
 
-Every run kills twice, `nox -s nightly` twenty times, `CAPPLAN_FAULTS=100 pytest tests/faults` a hundred times.
+Every run kills once, `nox -s nightly` twenty times, `CAPPLAN_FAULTS=100 pytest tests/faults` a hundred times.
 """
 
 import json
@@ -18,10 +18,11 @@ import pytest
 
 from capplan.core.trace.format import load_trace
 from tests.cli.conftest import NET
+from tests.nightly import mostly_nightly
 
 pytestmark = pytest.mark.slow
 
-ROUNDS = int(os.environ.get("CAPPLAN_FAULTS", "2"))
+ROUNDS = int(os.environ.get("CAPPLAN_FAULTS", "1"))
 CAPPLAN = [sys.executable, "-m", "capplan"]
 
 ANSWERS: dict[str, Callable[[Path, Path], list[str]]] = {
@@ -42,7 +43,7 @@ def leftovers(folder: Path, *known: str) -> list[str]:
     return sorted(each.name for each in folder.iterdir() if each.name not in known)
 
 
-@pytest.mark.parametrize("name", ["plan.json", "copy.trace.json.gz"])
+@pytest.mark.parametrize("name", ["plan.json", pytest.param("copy.trace.json.gz", marks=pytest.mark.nightly)])
 def test_an_answer_killed_at_any_moment_is_old_or_new_and_whole(name: str, net_trace: Path, tmp_path: Path) -> None:
     path = tmp_path / name
     words = ANSWERS[name](net_trace, path)
@@ -79,7 +80,7 @@ def test_the_cache_survives_kills(tmp_path: Path) -> None:
     assert run(["cache", "clear"], env=environment).returncode == 0
 
 
-@pytest.mark.parametrize("name", ANSWERS)
+@pytest.mark.parametrize("name", mostly_nightly(ANSWERS, daily=["plan.json", "live.svg"]))
 def test_a_full_disk_leaves_what_was_there(name: str, net_trace: Path, tmp_path: Path) -> None:
     """Let no file grow beyond 100 bytes, which the system refuses in the same calls as a full disk."""
     path = tmp_path / name
@@ -126,6 +127,7 @@ def test_a_folder_that_cannot_be_written_is_named(net_trace: Path, tmp_path: Pat
     assert leftovers(folder) == []
 
 
+@pytest.mark.nightly
 def test_a_cache_that_cannot_be_made_costs_nothing_but_time(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     environment = {**os.environ, "CAPPLAN_CACHE": str(tmp_path / "file" / "cache")}
@@ -133,6 +135,7 @@ def test_a_cache_that_cannot_be_made_costs_nothing_but_time(tmp_path: Path) -> N
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.nightly
 def test_several_at_once_write_one_whole_answer(net_trace: Path, tmp_path: Path) -> None:
     path = tmp_path / "copy.trace.json.gz"
     words = ANSWERS[path.name](net_trace, path)

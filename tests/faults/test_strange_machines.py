@@ -47,7 +47,7 @@ def as_nobody(work: Callable[[], None]) -> int:
 
 
 @pytest.mark.skipif(sys.platform != "linux" or os.geteuid() != 0, reason="another user can be taken on by root alone")
-@pytest.mark.parametrize("rights", [0o700, 0o755], ids=["closed", "readable"])
+@pytest.mark.parametrize("rights", [pytest.param(0o700, marks=pytest.mark.nightly), 0o755], ids=["closed", "readable"])
 def test_folders_of_another_user_are_left_alone(
     rights: int, net_trace: Path, monkeypatch: pytest.MonkeyPatch, own_cache: None
 ) -> None:
@@ -76,7 +76,7 @@ def test_folders_of_another_user_are_left_alone(
         trace.unlink(missing_ok=True)
 
 
-@pytest.mark.parametrize("now_s", [0.0, 4.3e9], ids=["1970", "2106"])
+@pytest.mark.parametrize("now_s", [0.0, pytest.param(4.3e9, marks=pytest.mark.nightly)], ids=["1970", "2106"])
 def test_an_answer_does_not_hang_on_the_clock(
     now_s: float, own_cache: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

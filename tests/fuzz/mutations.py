@@ -11,7 +11,7 @@ import yaml
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
-CASES = int(os.environ.get("CAPPLAN_FUZZ_CASES", "100"))
+CASES = int(os.environ.get("CAPPLAN_FUZZ_CASES", "30"))
 """Cases of each test; `nox -s nightly` tries 1,000, `nox -s fuzz` 20,000."""
 
 many = settings(

@@ -36,6 +36,8 @@ from tests.fuzz.conftest import Check, Watch
 from tests.fuzz.mutations import as_json, as_yaml, bent, damaged, few, many
 from tests.limits import within
 
+pytestmark = pytest.mark.slow
+
 LONGEST_S = 20.0
 """Processor time that no case comes near, whatever the machine: the budget of one file is a second's work. [s]"""
 

@@ -83,8 +83,8 @@ def deployment_cost(**question: Any) -> float:
     ("limit", "ever_tighter"),
     [
         ("max_ttft_s", (10.0, 0.5, 0.1, 0.001)),
-        ("max_tpot_s", (1.0, 0.06, 0.02, 0.0001)),
-        ("rate_per_s", (0.5, 5, 50)),
+        pytest.param("max_tpot_s", (1.0, 0.06, 0.02, 0.0001), marks=pytest.mark.nightly),
+        pytest.param("rate_per_s", (0.5, 5, 50), marks=pytest.mark.nightly),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )

@@ -71,6 +71,7 @@ def test_times_grow_with_clients_and_tokens_do_not_fall_below_saturation(model, 
         assert more.output_tokens_per_s.expected >= 0.99 * fewer.output_tokens_per_s.expected, more.concurrency
 
 
+@pytest.mark.slow
 def test_plan_and_fleet_ask_the_same_price(tmp_path):
     path = tmp_path / "fleet.yaml"
     path.write_text(

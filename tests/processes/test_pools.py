@@ -120,6 +120,7 @@ def test_tracers_are_forked_again_until_the_process_that_they_are_forked_from_is
     assert failure.message == "a model"  # what the tracer of this test answers
 
 
+@pytest.mark.slow
 def test_tracers_of_a_sweep(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(isolation, "make_tracer", slow_work.make_sweep_tracer)
     killed = kill_at_each_stage(monkeypatch)
@@ -130,6 +131,8 @@ def test_tracers_of_a_sweep(monkeypatch: pytest.MonkeyPatch) -> None:
     assert killed == [*STAGES]
 
 
+@pytest.mark.slow
+@pytest.mark.nightly
 def test_processes_that_measure_points(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(isolated, "make_measurer", slow_work.make_point_measurer)
     killed = kill_at_each_stage(monkeypatch)
@@ -143,6 +146,7 @@ def test_processes_that_measure_points(monkeypatch: pytest.MonkeyPatch) -> None:
     assert killed == [*STAGES]
 
 
+@pytest.mark.slow
 def test_processes_that_measure_for_a_sweep(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(measuring, "make_measurer", slow_work.make_sweep_measurer)
     killed = kill_at_each_stage(monkeypatch)

@@ -314,6 +314,7 @@ def test_without_the_sdk_the_command_says_what_to_install(tmp_path):
 
 
 @pytest.mark.parametrize(("sent", "status"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+@pytest.mark.nightly
 def test_a_signal_ends_the_command_while_it_waits_for_its_client(tmp_path, sent, status):
     hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
     first = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello}
@@ -369,6 +370,7 @@ def test_the_service_answers_every_tool_over_http(served, net, words_of):
     assert "The whole answer: http" in text_only.content[0].text
 
 
+@pytest.mark.nightly
 def test_assistants_stand_behind_the_guard(tmp_path):
     token = "a-long-token-of-the-test"
     (tmp_path / "token").write_text(token)

@@ -87,6 +87,7 @@ def test_serving_tables_are_read_as_before(tmp_path):
 
 
 @pytest.mark.shared
+@pytest.mark.slow
 def test_the_shared_table_gives_some_dozen_rows_per_gpu_and_operator():
     path = Path(__file__).resolve().parents[3] / "shared" / "data" / "measured" / "kernels-fp32.csv.gz"
     found = read_kernels(path)

@@ -45,7 +45,8 @@ def installed(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.zoo
-@pytest.mark.parametrize("kind", ["*.whl", pytest.param("*.tar.gz", marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("kind", ["*.whl", "*.tar.gz"])
+@pytest.mark.nightly
 def test_it_answers_in_an_empty_environment(kind: str, built: Path, tmp_path: Path) -> None:
     """The environment borrows the installed dependencies, so that nothing is downloaded; capplan is its own."""
     (distribution,) = built.glob(kind)

@@ -93,6 +93,7 @@ def test_a_sweep_of_a_file_runs_no_code_of_a_pipeline_and_takes_no_options_of_a_
         expand_sweep(make_request(tmp_path / "out", [{"model": "pipeline:whisper-small", "seq_len": 8}]))
 
 
+@pytest.mark.slow
 def test_a_report_of_a_pipeline_obeys_formats_and_renders_its_risk(pipeline_file: Path, tmp_path: Path) -> None:
     # a denoiser's time is corrected by the calibration of pipelines, whose interval the tile of the percentile states
     pipeline_file.write_text(pipeline_file.read_text().replace("times: steps", "times: steps\n    kind: denoiser"))

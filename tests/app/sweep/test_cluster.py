@@ -77,6 +77,7 @@ def on(cluster: Any, output: Path, models: object, **changes: object) -> SweepRe
     return make_request(output, models, ray=cluster.address, **changes)
 
 
+@pytest.mark.nightly
 def test_rows_equal_those_of_one_machine(cluster: Any, catalogue: Path, traces: Path, tmp_path: Path) -> None:
     models = [str(catalogue), {"model": f"{traces / 'nets.py'}:Wide", "input": ["8"]}]
     workloads = [{"batch": [1, 32], "precision": ["fp32", "fp16"]}]
@@ -88,6 +89,7 @@ def test_rows_equal_those_of_one_machine(cluster: Any, catalogue: Path, traces: 
     assert set(rows[rows.model.str.contains("nets.py")].status) == {"fits"}
 
 
+@pytest.mark.nightly
 def test_a_node_that_is_lost_and_workers_that_are_killed_lose_nothing(
     cluster: Any, catalogue: Path, tmp_path: Path
 ) -> None:
@@ -125,6 +127,7 @@ def descendants(pid: int) -> list[int]:
     return [*found, *(each for child in found for each in descendants(child))]
 
 
+@pytest.mark.nightly
 def test_a_killed_driver_is_followed_by_one_that_goes_on(cluster: Any, catalogue: Path, tmp_path: Path) -> None:
     file = tmp_path / "sweep.yaml"
     file.write_text(f"models: [{catalogue}]\ngpus: [l4, t4]\nworkloads: [{{batch: [1, 32]}}]\n")
@@ -224,6 +227,7 @@ def test_each_node_that_lacks_the_package_or_holds_another_version_is_named(
     assert not list((tmp_path / "out").glob("workload=*")), "nothing has started"
 
 
+@pytest.mark.nightly
 def test_points_are_timed_on_nodes_that_have_the_gpu_one_at_a_time(
     cluster: Any, traces: Path, here: Path, tmp_path: Path
 ) -> None:

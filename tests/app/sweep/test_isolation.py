@@ -54,6 +54,7 @@ class Hog(Good):
 """
 
 
+@pytest.mark.nightly
 def test_each_unruly_model_costs_its_own_rows(tmp_path: Path) -> None:
     path = tmp_path / "unruly.py"
     path.write_text(UNRULY)
@@ -131,6 +132,7 @@ def children(pid: int) -> list[int]:
     return found
 
 
+@pytest.mark.nightly
 def test_a_planner_killed_at_each_stage_loses_nothing(
     catalogue: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -142,6 +144,7 @@ def test_a_planner_killed_at_each_stage_loses_nothing(
     assert sorted_rows(tmp_path / "out").equals(sorted_rows(tmp_path / "calm"))
 
 
+@pytest.mark.nightly
 def test_a_killed_driver_is_followed_by_one_that_goes_on(catalogue: Path, tmp_path: Path) -> None:
     file = tmp_path / "sweep.yaml"
     file.write_text(f"models: [{catalogue}]\ngpus: [l4, t4]\nworkloads: [{{batch: [1, 32]}}]\n")

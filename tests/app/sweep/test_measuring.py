@@ -44,6 +44,7 @@ def here(tmp_path: Path) -> Path:
     return folder
 
 
+@pytest.mark.nightly
 def test_measurements_stand_beside_the_theory_and_are_taken_once(traces: Path, here: Path, tmp_path: Path) -> None:
     models = [{"model": f"{traces / 'nets.py'}:Narrow", "input": ["8"]}, str(traces / "wide.trace.json")]
     request = make_request(
@@ -75,6 +76,7 @@ def test_measurements_stand_beside_the_theory_and_are_taken_once(traces: Path, h
     assert read_sweep(tmp_path / "out").to_pandas().measured_latency_s.notna().sum() == 2
 
 
+@pytest.mark.nightly
 def test_without_a_device_of_the_sweep_the_estimates_are_kept_and_the_reader_is_told(
     traces: Path, tmp_path: Path
 ) -> None:

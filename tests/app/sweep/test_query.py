@@ -21,6 +21,7 @@ def folder(traces: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return output
 
 
+@pytest.mark.slow
 def test_sql_sees_every_row(folder: Path) -> None:
     [row] = run_query(folder, "select count(*) as n, count(distinct workload) as w from sweep").to_pylist()
     assert row == {"n": 16, "w": 2}
@@ -66,6 +67,7 @@ def test_results_do_not_regress_against_themselves(folder: Path) -> None:
     assert run_query(folder, canned_query("regressions"), against=folder).num_rows == 0
 
 
+@pytest.mark.slow
 def test_what_is_slower_than_before_is_a_regression(folder: Path, traces: Path, tmp_path: Path) -> None:
     """One trace file stands in for the other: the wide network takes longer and more memory than the narrow one."""
     old, new, own = tmp_path / "old", tmp_path / "new", tmp_path / "net.trace.json"
@@ -112,6 +114,7 @@ def test_a_query_that_never_ends_is_stopped(folder: Path) -> None:
         run_query(folder, ENDLESS, longest_s=0.5)
 
 
+@pytest.mark.slow
 def test_a_query_that_takes_too_much_of_the_processors_is_stopped(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

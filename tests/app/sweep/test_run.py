@@ -62,6 +62,7 @@ def test_rows_hold_the_figures_of_a_plan(traces: Path, tmp_path: Path) -> None:
                 assert getattr(found, column) == getattr(row, column), column
 
 
+@pytest.mark.nightly
 def test_quantised_layers_have_the_figures_of_a_plan_beside_those_of_the_same_model_as_it_is(
     traces: Path, tmp_path: Path
 ) -> None:
@@ -135,6 +136,7 @@ def test_a_new_gpu_is_computed_alone_and_one_that_is_dropped_goes(traces: Path, 
     assert len(frame) == len(frame.drop_duplicates(["model", "gpu", "batch"])) == 8
 
 
+@pytest.mark.nightly
 def test_a_changed_trace_is_computed_again_alone(traces: Path, tmp_path: Path) -> None:
     folder = tmp_path / "own"
     folder.mkdir()
@@ -245,12 +247,14 @@ def test_a_folder_that_holds_other_files_is_not_taken(traces: Path, tmp_path: Pa
         sweep(make_request(tmp_path / "out", [str(traces)]))
 
 
+@pytest.mark.nightly
 def test_auto_asks_for_the_recommended_batch(traces: Path, tmp_path: Path) -> None:
     sweep(make_request(tmp_path / "out", [str(traces)], workloads=[{"batch": "auto"}]))
     frame = read_sweep(tmp_path / "out").to_pandas()
     assert (frame.batch == frame.recommended_batch).all()
 
 
+@pytest.mark.nightly
 def test_python_sweeps_from_a_mapping_and_reports_on_the_results(traces: Path, tmp_path: Path) -> None:
     definition = {"models": [str(traces)], "gpus": ["l4", "t4"], "workloads": [{"batch": [1, 8]}]}
     results = capplan.sweep(definition, tmp_path / "out", workers=1)

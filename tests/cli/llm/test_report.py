@@ -36,6 +36,7 @@ def load(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_the_report_is_written_in_every_format_from_one_answer(run: Run, load: Path, tmp_path: Path) -> None:
     outputs = [tmp_path / f"report.{each}" for each in ("html", "json", "md", "csv", "xlsx", "pdf")]
     done = run("report", "qwen3-8b", "--llm", load, *(word for path in outputs for word in ("-o", path)))
@@ -106,6 +107,7 @@ def test_the_charts_over_the_load_are_of_the_replica_that_the_file_states(run: R
     assert int(json.loads((tmp_path / "report.json").read_text())["simulation"]["sequences_that_fit"]) == 64
 
 
+@pytest.mark.slow
 def test_rents_of_a_report_follow_the_hours_of_use(run: Run, load: Path, tmp_path: Path) -> None:
     load.write_text(f"{LOAD}\nhours: 8-18\ndays_per_week: 5\n")
     run("report", "qwen3-8b", "--llm", load, "-o", tmp_path / "report.json", "-o", tmp_path / "report.md")

@@ -209,6 +209,7 @@ def test_validate_without_a_row_that_can_be_predicted_is_an_error(run: Run, cali
     assert "no row could be predicted" in result.stderr
 
 
+@pytest.mark.slow
 def test_fit_learns_an_engines_overhead_from_runs(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # runs that take 30 % longer than the prior says: the fit must move towards them
     width = Width(same=1.2, other_model=1.3, other_gpu=1.4, other_both=1.5, transfer=2.0)

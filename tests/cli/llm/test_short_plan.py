@@ -16,6 +16,7 @@ from capplan.report.text.llm.short_plan import MOST_LINES
     ],
     ids=["limits at a percentile", "clients", "nothing carries it", "embedding", "launch"],
 )
+@pytest.mark.slow
 def test_a_plan_is_one_screen_without_a_row_twice(run, load):
     lines = run("llm", "plan", "llama-3.1-8b-instruct", "--gpu", "l40s,h100-pcie-80gb,l4", *load).stdout.splitlines()
     assert 3 <= len(lines) <= MOST_LINES
@@ -42,6 +43,7 @@ def test_the_percentile_that_a_limit_holds_is_printed(run):
     assert " ".join(shown.split()).count(", p95 ") == 2
 
 
+@pytest.mark.slow
 def test_each_gpu_has_one_row_among_the_other_choices(run):
     shown = run("llm", "plan", "llama-3.1-8b-instruct", "--gpu", "l40s,h100-pcie-80gb,l4", "--rate", "4").stdout
     rows = [line.split()[0] for line in shown.splitlines() if line.startswith(("l40s ", "h100-", "l4 "))]

@@ -94,6 +94,7 @@ def test_a_difference_of_five_percent_is_seen_through_noise_of_two() -> None:
     assert ratio.low <= 1.05 <= ratio.high
 
 
+@pytest.mark.slow
 def test_the_bootstrap_takes_memory_for_few_resamples_at_a_time() -> None:
     """All 2,000 resamples of 20,000 timings at once are 40,000,000 positions and as many values: 640 MB."""
     samples = np.random.default_rng(3).lognormal(0, 0.3, size=20_000).tolist()

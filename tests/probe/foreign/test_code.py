@@ -80,6 +80,7 @@ def test_everything_printed_goes_to_stderr(capfd: pytest.CaptureFixture[str]) ->
     assert set(err.splitlines()) >= {"by print", "past sys.stdout", "by the descriptor", "by a child"}
 
 
+@pytest.mark.slow
 def test_a_forked_child_gives_no_second_answer() -> None:
     code = (
         "import os\nfrom capplan.probe.foreign.code import model_code\n"

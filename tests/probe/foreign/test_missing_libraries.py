@@ -66,9 +66,13 @@ def _without(library: str, folder: Path, commands: list[list[str]]) -> list[tupl
     ("library", "refused"),
     [
         ("torchvision", {"resnet18": "install torchvision", "timm:resnet18": "install torchvision"}),
-        ("timm", {"timm:resnet18": "install timm"}),
-        ("transformers", {"hf:bert": "install transformers", "bert.py:model": "install transformers"}),
-        ("onnx", {"net.onnx": "capplan[onnx]"}),
+        pytest.param("timm", {"timm:resnet18": "install timm"}, marks=pytest.mark.nightly),
+        pytest.param(
+            "transformers",
+            {"hf:bert": "install transformers", "bert.py:model": "install transformers"},
+            marks=pytest.mark.nightly,
+        ),
+        pytest.param("onnx", {"net.onnx": "capplan[onnx]"}, marks=pytest.mark.nightly),
     ],
 )
 def test_without_a_library_roads_answer_or_say_what_to_install(

@@ -160,6 +160,7 @@ class _Unbounded(nn.Module):
         return x
 
 
+@pytest.mark.slow
 def test_a_loop_that_nothing_ends_is_refused_where_all_products_stand_in_it() -> None:
     with pytest.raises(TraceError, match=r"nothing multiplies linear\.weight, so that no count would be true"):
         _traced(_Unbounded)

@@ -156,6 +156,7 @@ def test_an_operator_of_any_domain_is_uncounted_and_defines_nothing_else(domain:
 
 
 @pytest.mark.parametrize("command", ["plan", "analyze"])
+@pytest.mark.slow
 def test_a_name_is_no_markup_in_an_answer_in_markdown(command: str, tmp_path: Path) -> None:
     path = save(tmp_path / "<script>alert(1).onnx", graph_of([helper.make_node("Relu", ["x"], ["y"])]))
     more = ["--gpu", "l4", "--batch", "2"] if command == "plan" else []

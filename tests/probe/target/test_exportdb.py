@@ -9,6 +9,9 @@ from torch._export.db.examples import all_examples
 from torch.export import export, save
 
 import capplan
+from tests.nightly import mostly_nightly
+
+pytestmark = pytest.mark.slow
 
 CASES = {name: case for name, case in all_examples().items() if name not in ("dynamic_shape_round",)}
 """`dynamic_shape_round` is the one that torch.export itself refuses."""
@@ -26,7 +29,7 @@ def written(name: str, folder: Path) -> Path:
     return folder / f"{name}.pt2"
 
 
-@pytest.mark.parametrize("name", sorted(CASES))
+@pytest.mark.parametrize("name", mostly_nightly(sorted(CASES), daily=sorted(CASES)[::5]))
 def test_a_case_is_counted_and_sized(name: str, tmp_path: Path) -> None:
     made = capplan.trace(str(written(name, tmp_path)))
     assert capplan.analyze(made).analysis.uncounted == ()

@@ -438,6 +438,7 @@ def test_a_file_that_is_no_config_is_told(tmp_path: Path, content: str, said: st
 
 
 @pytest.mark.zoo
+@pytest.mark.nightly
 def test_a_70_billion_llama_builds_without_weights(tmp_path: Path) -> None:
     path = write_config(
         tmp_path / "llama70b", model_type="llama", architectures=["LlamaForCausalLM"], hidden_size=8192,

@@ -142,6 +142,7 @@ def test_many_source_lines_are_refused_before_they_are_parsed(tmp_path: Path) ->
     assert_refused(lambda: read(path, "input=8"), match="statements and calls", path=str(tmp_path))
 
 
+@pytest.mark.slow
 def test_an_archive_of_many_files_is_refused_by_its_table_of_contents(tmp_path: Path) -> None:
     path = base(tmp_path)
     with zipfile.ZipFile(path, "a") as archive:

@@ -177,6 +177,7 @@ def _few(plain: Callable[..., None]) -> Callable[..., None]:
     return init
 
 
+@pytest.mark.slow
 def test_a_run_that_would_be_too_long_leaves_the_assumption_and_says_so() -> None:
     def never_small(layer: nn.Module, x: Tensor) -> Tensor:
         x = layer(x)

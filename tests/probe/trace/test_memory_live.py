@@ -28,7 +28,9 @@ def test_inference_is_byte_exact(benchmark, words):
         assert row.traced_bytes == row.real_bytes
 
 
-@pytest.mark.parametrize("words", ["torchvision:resnet18", "timm:deit_tiny_patch16_224"])
+@pytest.mark.parametrize(
+    "words", [pytest.param("torchvision:resnet18", marks=pytest.mark.nightly), "timm:deit_tiny_patch16_224"]
+)
 def test_training_is_byte_exact(benchmark, words):
     for row in at_least(1, benchmark.compare_training(words, [2])):
         assert row.traced_bytes == row.real_bytes

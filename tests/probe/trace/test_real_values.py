@@ -201,6 +201,7 @@ def _answers() -> dict[str, Any]:
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 def test_two_runs_give_one_answer_whatever_memory_held() -> None:
     """glibc fills memory that it hands out with a byte of MALLOC_PERTURB_ (mallopt(3)): two runs, two fillings."""
     if not sys.platform.startswith("linux"):

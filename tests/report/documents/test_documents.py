@@ -1,6 +1,7 @@
 """Documents keep what is written into them, as their schemas say; published types do not change by accident."""
 
 import json
+import os
 from typing import Any
 
 import jsonschema
@@ -23,7 +24,9 @@ from tests.snapshot import assert_is_snapshot
 pytestmark = pytest.mark.slow
 
 UNHURRIED = settings(
-    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+    max_examples=int(os.environ.get("CAPPLAN_TEST_EXAMPLES", "8")),
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 
 

@@ -12,6 +12,7 @@ from capplan.core.workload import BatchChoice, Batches
 from capplan.report.procurement.html import render_report_html
 from capplan.verbs.report import ReportQuestion, answer_report
 from capplan.verbs.statement.local import LocalContext
+from tests.nightly import mostly_nightly
 from tests.report.procurement.made_up import EXAMPLES
 from tests.skips import find_chromium
 
@@ -104,7 +105,7 @@ def measured(page: str, folder: Path, *, width: int, change: bool = False) -> di
     return result
 
 
-@pytest.mark.parametrize("name", list(MODELS))
+@pytest.mark.parametrize("name", mostly_nightly(MODELS, daily=list(MODELS)[:1]))
 def test_no_label_of_a_chart_covers_another(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SOURCE_DATE_EPOCH", DAY)
     for width in (1280, 500):

@@ -27,6 +27,7 @@ from capplan.specs import load_gpus
 from capplan.specs.load import read_load_file
 from capplan.specs.prices import load_prices
 from capplan.verbs.constraints import admitting_as_stated
+from tests.nightly import mostly_nightly
 from tests.report.procurement.made_up import CIRCUMSTANCES, EXAMPLES, plan_document
 from tests.report.procurement.test_report_html import drive
 
@@ -143,7 +144,7 @@ def test_every_calculator_starts_from_its_own_service(report: Report, page: str)
 
 
 @pytest.mark.browser
-@pytest.mark.parametrize("place", [0, 1, 2])
+@pytest.mark.parametrize("place", mostly_nightly([0, 1, 2], daily=[1]))
 def test_the_page_repeats_every_service_s_own_figures(report: Report, page: str, place: int, tmp_path: Path) -> None:
     model = report.models[place]
     # the driver reads the first part of a page: the parts before the service's are taken out

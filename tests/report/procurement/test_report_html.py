@@ -12,6 +12,7 @@ import pytest
 
 from capplan.core.economics.options import Scenario, evaluate
 from capplan.report.procurement.html import render_report_html
+from tests.nightly import mostly_nightly
 from tests.report.procurement.made_up import made_answer, made_report, whole
 from tests.seen import at_least
 from tests.skips import find_chromium
@@ -108,7 +109,7 @@ def assert_same(cells: dict, options, *, latency: bool = True) -> None:
 
 
 @pytest.mark.browser
-@pytest.mark.parametrize("load", LOADS)
+@pytest.mark.parametrize("load", mostly_nightly(LOADS, daily=["image-service", "training"]))
 def test_the_page_works_out_the_report_s_own_figures_and_leaves_the_words_as_python_wrote_them(load, tmp_path):
     report = made_report(load)
     page = render_report_html(report)
@@ -134,7 +135,7 @@ def test_the_page_works_out_the_report_s_own_figures_and_leaves_the_words_as_pyt
 
 
 @pytest.mark.browser
-@pytest.mark.parametrize("load", ["image-service", "nightly-job"])
+@pytest.mark.parametrize("load", mostly_nightly(["image-service", "nightly-job"], daily=["image-service"]))
 def test_changed_settings_give_python_s_figures(load, tmp_path):
     answer = made_answer(load)
     money = answer.case.money
@@ -192,7 +193,7 @@ class Reader(HTMLParser):
         return [attributes for name, attributes in self.tags if name == tag]
 
 
-@pytest.mark.parametrize("load", LOADS)
+@pytest.mark.parametrize("load", mostly_nightly(LOADS, daily=["image-service"]))
 def test_the_page_can_be_read_without_eyes(load):
     page = render_report_html(made_report(load, names=("toynet", "other")))
     reader = Reader(whole(page))

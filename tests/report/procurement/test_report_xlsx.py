@@ -11,6 +11,7 @@ import pytest
 
 from capplan.report.procurement.figures import term_words
 from capplan.report.procurement.xlsx import render_report_xlsx
+from tests.nightly import mostly_nightly
 from tests.report.procurement.made_up import EXAMPLES, made_report
 from tests.seen import at_least
 from tests.skips import find_office
@@ -92,7 +93,9 @@ def test_computed_values_travel_with_the_formulas(load):
 
 
 @pytest.mark.office
-@pytest.mark.parametrize("load", ["image-service", "nightly-job", "training", None])
+@pytest.mark.parametrize(
+    "load", mostly_nightly(["image-service", "nightly-job", "training", None], daily=["image-service"])
+)
 def test_libreoffice_recalculates_the_same(load, tmp_path):
     report = made_report(load)
     content = recalculate(with_sentinels(render_report_xlsx(report), {}), tmp_path)

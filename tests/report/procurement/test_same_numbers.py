@@ -68,6 +68,7 @@ def test_page_workbook_and_python_agree(tmp_path: Path) -> None:
 
 
 @pytest.mark.browser
+@pytest.mark.nightly
 def test_the_downloaded_load_file_holds_changed_prices(tmp_path: Path) -> None:
     plain = made_report("image-service").models[0]
     rented = plain.option(plain.verdict.choice)
@@ -103,6 +104,7 @@ HOURS = [
 @pytest.mark.browser
 @pytest.mark.office
 @pytest.mark.parametrize("words", HOURS, ids=["daily", "hours"])
+@pytest.mark.nightly
 def test_page_and_workbook_follow_the_hours_of_use(words: str, tmp_path: Path) -> None:
     load = tmp_path / "hours.load.yaml"
     load.write_text(words)
@@ -141,6 +143,7 @@ OTHER_OFFER = """prices:
 
 
 @pytest.mark.browser
+@pytest.mark.nightly
 def test_a_price_changed_under_a_filter_is_that_of_the_offer_shown(tmp_path: Path) -> None:
     """The row of a filtered table shows another provider's offer; its changed price goes into the load file as that."""
     quotes = tmp_path / "quotes.load.yaml"

@@ -62,6 +62,7 @@ def test_a_simulated_replica_draws_its_base_while_it_waits() -> None:
         assert answer.energy.joules_per_output_token.expected == pytest.approx(per_token, rel=1e-9)
 
 
+@pytest.mark.slow
 def test_a_plan_states_the_power_of_all_its_gpus_and_keeps_a_cap() -> None:
     asked: dict[str, Any] = {
         "gpus": ["h100-sxm5-80gb"], "rate_per_s": 20, "input_len": 1000, "output_len": 200, "max_tpot_s": 0.05

@@ -433,6 +433,7 @@ def test_maxtext_computes_layers_again_by_default() -> None:
 
 
 @pytest.mark.parametrize("limit", ["deadline_s", "budget_usd"])
+@pytest.mark.slow
 def test_a_tighter_limit_is_never_cheaper(limit: str) -> None:
     offers = {"gpu": rented(2.0, gpus=8)}
 
