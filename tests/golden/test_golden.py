@@ -8,6 +8,8 @@ import pytest
 from tests.golden.cases import CASES
 from tests.golden.kept import difference, kept, kept_names
 
+pytestmark = pytest.mark.slow
+
 LONGEST_DIFFERENCE = 60
 """Lines of a difference that a failure shows."""
 

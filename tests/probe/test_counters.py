@@ -152,12 +152,14 @@ def test_a_model_too_large_to_be_made_is_not_made() -> None:
         assert "needs real weights" in (count.failure or "")
 
 
+@pytest.mark.nightly
 def test_the_counters_warn_of_nothing() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         count_with_others(find("torchvision:alexnet"), batch=1)
 
 
+@pytest.mark.nightly
 def test_the_distribution_that_owns_the_module_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     assert count_with_others(find("torchvision:alexnet"), batch=1)[0].version == metadata.version("thop")
     monkeypatch.setattr(counters, "packages_distributions", lambda: {"thop": ["thop", "ultralytics-thop"]})

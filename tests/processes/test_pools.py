@@ -121,6 +121,7 @@ def test_tracers_are_forked_again_until_the_process_that_they_are_forked_from_is
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 def test_tracers_of_a_sweep(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(isolation, "make_tracer", slow_work.make_sweep_tracer)
     killed = kill_at_each_stage(monkeypatch)
@@ -147,6 +148,7 @@ def test_processes_that_measure_points(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 def test_processes_that_measure_for_a_sweep(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(measuring, "make_measurer", slow_work.make_sweep_measurer)
     killed = kill_at_each_stage(monkeypatch)

@@ -15,6 +15,8 @@ from tests.limits import within
 from tests.probe.torchscript.test_torchscript import read, rewritten, saved, with_line
 from tests.refusals import MOST_BYTES, assert_refused
 
+pytestmark = pytest.mark.slow
+
 NESTED = "l = [1, 1]" + "".join("; l = [l, l]" for _ in range(40))
 PAIRS = "l = (1, 1)" + "".join("; l = (l, l)" for _ in range(40))
 

@@ -106,6 +106,7 @@ def test_a_job_draws_that_of_full_batches_while_it_works(tmp_path: Path) -> None
 
 
 @pytest.mark.office
+@pytest.mark.nightly
 def test_the_workbook_integrates_over_the_hours_of_the_day(tmp_path: Path) -> None:
     report, model = with_load(tmp_path, SERVICE.replace("200, 200,", "350, 120,"))
     (option,) = (option for option in model.options if option.is_bought)

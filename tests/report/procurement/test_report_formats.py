@@ -183,6 +183,7 @@ def test_a_name_stays_a_name_in_the_pdf(report, name, tmp_path):
             assert words in re.sub(r"\s+", "", text)
 
 
+@pytest.mark.nightly
 def test_the_pdf_is_the_same_every_time(report):
     assert render_report_pdf(report) == render_report_pdf(report)
 

@@ -154,6 +154,7 @@ def test_what_is_printed_of_the_options_is_what_a_decision_needs():
     assert len(area) == sheet.max_row
 
 
+@pytest.mark.nightly
 def test_models_that_share_their_load_share_the_cells_of_its_assumptions():
     book = openpyxl.load_workbook(io.BytesIO(render_report_xlsx(made_report("image-service", names=("a", "b")))))
     assert {"Options 1", "Options 2", "Cash 1", "Cash 2", "Assumptions", "Estimates", "Model"} <= set(book.sheetnames)
@@ -192,6 +193,7 @@ CHANGED = {
 
 
 @pytest.mark.office
+@pytest.mark.nightly
 def test_changed_assumptions_move_the_totals_as_in_python(tmp_path):
     changed = tmp_path / "changed.load.yaml"
     lines = [f"  {key}: {value}" for key, value in CHANGED.values()]
