@@ -18,10 +18,10 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 from capplan.app.sweep import tables
+from capplan.app.sweep.grid import Columns
 from capplan.app.sweep.records import PARTIAL, Unit
+from capplan.app.sweep.schema import PLANNED_COLUMNS, ColumnType
 from capplan.app.sweep.store import ROWS_PER_FILE, WRITERS, SweepStore, Wanted
-from capplan.core.sweep.grid import Columns
-from capplan.core.sweep.schema import PLANNED_COLUMNS, ColumnType
 from capplan.processes.supervisor import resident_bytes
 
 BATCHES = [2**power for power in range(11)]

@@ -1,6 +1,7 @@
 """The shape of a plan: base units, fractions from 0 to 1, intervals with their ends."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import UNSET
@@ -8,7 +9,7 @@ from msgspec import UNSET
 from capplan.core.gpus.machines import LocalAmount
 from capplan.core.latency.types import EVIDENCE_WORDS, Evidence
 from capplan.core.memory.fit import usable_memory
-from capplan.core.memory.types import FitStatus
+from capplan.core.memory.types import FitStatus, MemoryEstimate
 from capplan.core.numbers import Interval
 from capplan.core.plan.types import (
     ConditionEffect,
@@ -25,7 +26,7 @@ from capplan.core.plan.types import (
 from capplan.errors import UsageError
 from capplan.shapes.codec import SCHEMA_VERSION
 from capplan.shapes.common import SIGNED, WORKLOAD
-from capplan.shapes.shape import CSV, Shape, column, ends_of, figure, itself, reads
+from capplan.shapes.shape import CSV, NOWHERE, Shape, column, ends_of, figure, itself, reads
 from capplan.units import (
     format_bytes,
     format_fraction,
@@ -65,11 +66,15 @@ def _share_of_usable(fit: Fit) -> str:
     return share if fit.memory.usable_bytes else f"~{share}"
 
 
+PEAKS: Final = Shape("MemoryPeaks", MemoryEstimate, "Peak memory of one process. [bytes]", (
+    figure("weight_bytes", show=NOWHERE.alone()),
+    figure("peak_allocated_bytes", show=CSV),
+    figure("peak_reserved_bytes", show=CSV),
+    figure("total_bytes", meaning="what nvidia-smi would show for the process",
+        show=column("peak memory", format_bytes, csv="expected low high")),
+))
 MEMORY: Final = Shape("PlannedMemory", Fit, "Peak memory of one process on one GPU, by part. [bytes]", (
-    figure("peak_allocated_bytes", "memory.peak_allocated_bytes", show=CSV),
-    figure("peak_reserved_bytes", "memory.peak_reserved_bytes", show=CSV),
-    figure("total_bytes", "memory.total_bytes", "what nvidia-smi would show for the process",
-        column("peak memory", format_bytes, csv="expected low high")),
+    *(replace(peak, read=f"memory.{peak.read}") for peak in PEAKS.figures),
     figure("of_usable", _share_of_usable, show=column("of usable", rank=3).right().alone()),
     figure("usable_bytes", reads(float | None, lambda fit: usable_memory(fit.gpu).expected), show=CSV),
     figure("usable_is_reported", reads(bool, lambda fit: fit.memory.usable_bytes is not None),

@@ -44,6 +44,7 @@ class Show:
         in_document: False if the document lacks it.
         if_known: True if tables and CSVs lack the column where no row has a value.
         is_number: True if words stand right in tables, as numbers do.
+        in_sweeps: True if the rows of a sweep have it, too, as the last of their columns.
     """
 
     csv: tuple[str, ...] = ()
@@ -54,10 +55,15 @@ class Show:
     in_document: bool = True
     if_known: bool = False
     is_number: bool = False
+    in_sweeps: bool = False
 
     def right(self) -> "Show":
         """Return the same for words that stand right in tables, as numbers do."""
         return replace(self, is_number=True)
+
+    def swept(self) -> "Show":
+        """Return the same for a figure that rows of sweeps have, too."""
+        return replace(self, in_sweeps=True)
 
     def alone(self) -> "Show":
         """Return the same for a figure that no document has."""
@@ -134,6 +140,11 @@ class AnswerFigure:
     show: Show
     default: Any
     shape: "Shape | None"
+
+    @property
+    def meaning_words(self) -> str:
+        """Return what it means; empty where its name says it."""
+        return (self.meaning and self.meaning.description) or ""
 
     @property
     def field(self) -> str:
@@ -259,10 +270,11 @@ class Shape:
             value: The value.
             whole: The answer that it is part of.
         """
-        return {one.name: one.value(value, whole) for one in self._flat}
+        return {one.name: one.value(value, whole) for one in self.flat_columns}
 
     @cached_property
-    def _flat(self) -> tuple["FlatColumn", ...]:
+    def flat_columns(self) -> tuple["FlatColumn", ...]:
+        """Return a column for each figure, and for both ends and the bound of an interval."""
         return tuple(self._columns(all_ends=True))
 
     @cached_property
@@ -283,7 +295,10 @@ class Shape:
             for words in ends:
                 name, _, end = words.rpartition("=")
                 yield FlatColumn(
-                    name=name or _column_name(one.name, end), value=_cell(reader, end), if_known=one.show.if_known
+                    name=name or _column_name(one.name, end),
+                    value=_cell(reader, end),
+                    if_known=one.show.if_known,
+                    reader=reader,
                 )
 
     @cached_property
@@ -312,10 +327,11 @@ def _default(default: Any) -> Any:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlatColumn:
-    """A column of values in base units: its name, and how it is read from a value and the whole answer."""
+    """A column of values in base units: its name, how it is read from a value and the whole answer, and of what figure."""
 
     name: str
     value: Callable[[Any, Any], Any]
+    reader: "ReadFigure"
     if_known: bool = False
 
 

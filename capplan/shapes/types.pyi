@@ -51,6 +51,11 @@ class PlannedModel(Struct, frozen=True, kw_only=True):
     dtype: str | None = ...
     uncounted: tuple[str, ...]
 
+class MemoryPeaks(Struct, frozen=True, kw_only=True):
+    peak_allocated_bytes: Interval
+    peak_reserved_bytes: Interval
+    total_bytes: Interval
+
 class PlannedMemory(Struct, frozen=True, kw_only=True):
     peak_allocated_bytes: Interval
     peak_reserved_bytes: Interval

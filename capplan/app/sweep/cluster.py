@@ -14,10 +14,10 @@ from capplan.app.sweep.isolation import DevicesTask, IsolatedTracer, MeasureTask
 from capplan.app.sweep.keys import code_digest
 from capplan.app.sweep.measuring import MeasuringDevice, matching_places, measure_here, run_once
 from capplan.app.sweep.request import ModelLimits, SweepContext
+from capplan.app.sweep.schema import FailureKind
 from capplan.app.sweep.stages import JobAnswer, PlanningJob, Traces, failed_answer, plan_model
 from capplan.app.trace_cache import library_versions
 from capplan.core.sweep.overview import Failed
-from capplan.core.sweep.schema import FailureKind
 from capplan.errors import UsageError
 from capplan.specs import Gpus
 from capplan.version import __version__

@@ -10,6 +10,7 @@ from threading import Event, Lock, Thread
 from typing import Any
 
 from capplan.app.sweep.request import ModelLimits, SweepContext, SweepModel
+from capplan.app.sweep.schema import FailureKind
 from capplan.app.sweep.stages import (
     JobAnswer,
     PlanningJob,
@@ -23,7 +24,6 @@ from capplan.core.gpus.spec import GpuSpec
 from capplan.core.measurement.format import point_to_line
 from capplan.core.sweep.definition import AnyConditions, Conditions
 from capplan.core.sweep.overview import Failed
-from capplan.core.sweep.schema import FailureKind
 from capplan.core.workload import BatchChoice, Batches, Workload
 from capplan.processes.supervisor import ONE_THREAD, Death, Worker, WorkerDiedError
 from capplan.processes.worker import UnexpectedError

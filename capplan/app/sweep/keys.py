@@ -12,11 +12,11 @@ from pathlib import Path
 
 from capplan.app.pipelines.diffusers import find_pipeline
 from capplan.app.sweep.request import LLM_PREFIX, SweepContext, SweepModel
+from capplan.app.sweep.schema import SCHEMA_VERSION
 from capplan.app.sweep.stages import is_code
 from capplan.app.trace_cache import TraceCache, TraceKey, files_named, library_versions, own_files
 from capplan.core.gpus.spec import GpuSpec
 from capplan.core.sweep.definition import AnyConditions, Conditions
-from capplan.core.sweep.schema import SCHEMA_VERSION
 from capplan.core.trace.format import dump_trace
 from capplan.core.workload import Configuration
 from capplan.files import PACKAGE, is_file

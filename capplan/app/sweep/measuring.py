@@ -18,11 +18,11 @@ from capplan.app.sweep import tables
 from capplan.app.sweep.isolation import DevicesTask, MeasureTask, make_measurer
 from capplan.app.sweep.records import Contents
 from capplan.app.sweep.request import MeasuringRules, Sweep
+from capplan.app.sweep.schema import FailureKind
 from capplan.core.measurement.format import parse_points
 from capplan.core.measurement.types import Measurement, Point
 from capplan.core.sweep.definition import Conditions
 from capplan.core.sweep.overview import Failed
-from capplan.core.sweep.schema import FailureKind
 from capplan.errors import MeasurementError, UnknownNameError
 from capplan.processes.supervisor import TRIES_TO_MEASURE, Worker, WorkerDiedError
 from capplan.processes.worker import UnexpectedError

@@ -10,7 +10,9 @@ from capplan.app.models import Model, QuantisedModel, ReadModel, TracedModel, ma
 from capplan.app.pipelines.answer import OpenedPipeline, PipelineRequest
 from capplan.app.pipelines.diffusers import find_pipeline, names_pipeline
 from capplan.app.plan import PlanContext, PlanTerms
+from capplan.app.sweep.grid import Columns, GridPlanner, failed_columns, plan_columns
 from capplan.app.sweep.request import LLM_PREFIX, SweepContext, SweepModel
+from capplan.app.sweep.schema import PLANNED_COLUMNS, FailureKind, RowStatus
 from capplan.app.trace_cache import default_cache
 from capplan.core.gpus.spec import GpuSpec
 from capplan.core.memory.fit import usable_memory
@@ -19,9 +21,7 @@ from capplan.core.pipelines.types import Offload
 from capplan.core.plan.planner import Prepared
 from capplan.core.plan.types import Limits
 from capplan.core.sweep.definition import Conditions, ServingConditions, Value
-from capplan.core.sweep.grid import Columns, GridPlanner, failed_columns, plan_columns
 from capplan.core.sweep.overview import Failed
-from capplan.core.sweep.schema import PLANNED_COLUMNS, FailureKind, RowStatus
 from capplan.core.trace.format import dump_trace, load_trace
 from capplan.core.trace.types import Trace
 from capplan.core.workload import Configuration

@@ -36,9 +36,9 @@ from capplan.app.sweep.records import (
     unit_to_json,
     unpack_state,
 )
+from capplan.app.sweep.schema import SCHEMA_VERSION
 from capplan.core.gpus.prices import Price
 from capplan.core.sweep.overview import Failed
-from capplan.core.sweep.schema import SCHEMA_VERSION
 from capplan.errors import UsageError
 from capplan.files import replace_whole
 

@@ -9,9 +9,8 @@ from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from capplan.core.gpus.prices import Price
-from capplan.core.sweep.grid import Columns
-from capplan.core.sweep.schema import (
+from capplan.app.sweep.grid import Columns
+from capplan.app.sweep.schema import (
     COLUMNS,
     MEASURED_COLUMNS,
     PLANNED_COLUMNS,
@@ -19,6 +18,7 @@ from capplan.core.sweep.schema import (
     SCHEMA_VERSION,
     ColumnType,
 )
+from capplan.core.gpus.prices import Price
 from capplan.errors import UsageError
 
 if TYPE_CHECKING:

@@ -61,6 +61,11 @@ class MemoryEstimate:
         return (*self.parts, self.fragmentation, self.context)
 
     @property
+    def weight_bytes(self) -> float:
+        """What parameters take: a model's, or those of a pipeline's other parts and layers. [bytes]"""
+        return sum(part.size_bytes.expected for part in self.parts if part.name in _WEIGHTS)
+
+    @property
     def peak_allocated_bytes(self) -> Interval:
         """What `torch.cuda.max_memory_allocated` would read. [bytes]"""
         return _total(self.parts)
@@ -74,6 +79,9 @@ class MemoryEstimate:
     def total_bytes(self) -> Interval:
         """What nvidia-smi would show for the process. [bytes]"""
         return _total(self.all_parts)
+
+
+_WEIGHTS = ("weights", "weights of other parts", "largest layer", "largest layers")
 
 
 def _total(parts: Sequence[MemoryPart]) -> Interval:

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from capplan.core.sweep.schema import COLUMNS, FailureKind
+from capplan.app.sweep.schema import COLUMNS, FailureKind
 
 PAGE = (Path(__file__).parents[3] / "docs" / "sweeps.md").read_text()
 

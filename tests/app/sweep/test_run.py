@@ -12,9 +12,9 @@ from capplan.app.sweep.progress import Watcher
 from capplan.app.sweep.records import unpack_state
 from capplan.app.sweep.results import read_sweep, request_of
 from capplan.app.sweep.run import sweep
+from capplan.app.sweep.schema import COLUMNS
 from capplan.app.sweep.store import read_manifest
 from capplan.core.sweep.overview import Failed, Standing
-from capplan.core.sweep.schema import COLUMNS
 from capplan.errors import UsageError
 from capplan.probe.inputs.grammar import ModelRequest
 from tests.app.sweep.conftest import make_request

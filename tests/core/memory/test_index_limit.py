@@ -4,13 +4,13 @@ from dataclasses import replace
 
 import pytest
 
+from capplan.app.sweep.grid import GridPlanner
 from capplan.core.memory.fit import largest_fitting_batch
 from capplan.core.memory.index_limit import index_limit_batch, refused_above
 from capplan.core.memory.model import MemoryModel
 from capplan.core.memory.types import UNCALIBRATED
 from capplan.core.plan.planner import Prepared
 from capplan.core.sweep.definition import Conditions
-from capplan.core.sweep.grid import GridPlanner
 from capplan.core.trace.types import Affine, Kernel, MemoryFormat, Operand, Recording, Trace
 from capplan.core.workload import BatchChoice, Batches, Framework, Precision, Workload
 from capplan.specs import load_gpus

@@ -1,7 +1,10 @@
 """The columns of a sweep's table: names, types, units and meaning. `docs/sweeps.md` is checked against this list."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
+
+from capplan.shapes.plan import FIT
 
 SCHEMA_VERSION = 1
 """Rises whenever a column is renamed, removed or changes its meaning; a new column alone does not raise it."""
@@ -183,7 +186,23 @@ _MEASURED = (
     _text("measured_on", "the device's name as its driver reports it"),
 )
 
-COLUMNS: tuple[SweepColumn, ...] = (*_QUESTION, *_ANSWER, *_PRICE, *_MODEL, *_MEASURED)
+_STATED = (*_QUESTION, *_ANSWER, *_PRICE, *_MODEL, *_MEASURED)
+
+
+def _swept() -> Iterator[SweepColumn]:
+    """Return the columns of figures of a plan that rows of sweeps have, too, beyond those stated here."""
+    stated = {column.name for column in _STATED}
+    for column in FIT.flat_columns:
+        one = column.reader.figure
+        if one.show.in_sweeps and column.name not in stated:
+            kind = ColumnType.TEXT if column.reader.is_text else ColumnType.NUMBER
+            unit = next((unit for end, unit in _UNITS.items() if column.name.endswith(end)), "")
+            yield SweepColumn(name=column.name, kind=kind, meaning=one.meaning_words, unit=unit)
+
+
+_UNITS = {"_per_s": "1/s", "_s": "s", "_bytes": "bytes", "_w": "W", "_per_sample": "J"}
+
+COLUMNS: tuple[SweepColumn, ...] = (*_STATED, *_swept())
 """All columns of a row, in order. `workload`, the partition, is a column beside them: words for the conditions."""
 
 PRICE_COLUMNS = tuple(column.name for column in _PRICE)

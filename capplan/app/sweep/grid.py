@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from capplan.app.sweep.schema import PLANNED_COLUMNS, RowStatus
 from capplan.core.gpus.spec import GpuSpec
 from capplan.core.latency.advice import knee_batch
 from capplan.core.latency.device import Unsupported
@@ -16,15 +17,13 @@ from capplan.core.memory.fit import (
 )
 from capplan.core.memory.types import FitStatus, MemoryEstimate
 from capplan.core.plan.planner import CURVE_BATCHES, Prepared, refusal_of_size
-from capplan.core.plan.recommend import Work, latencies_under_cap
-from capplan.core.plan.types import Constraint, ModelFacts, Plan
-from capplan.core.power import PowerLaw, StepEnergy, step_energy
+from capplan.core.plan.recommend import latencies_under_cap
+from capplan.core.plan.types import Constraint, Fit, ModelFacts, Plan
+from capplan.core.power import PowerLaw, step_energy
 from capplan.core.sweep.definition import AnyConditions, Conditions, Value
-from capplan.core.sweep.schema import PLANNED_COLUMNS, RowStatus
 from capplan.core.workload import BatchChoice
-
-_WEIGHTS = ("weights", "weights of other parts", "largest layer", "largest layers")
-"""The parts of a memory estimate that hold parameters: a model's, or a pipeline's other parts and layers."""
+from capplan.shapes.plan import FIT, PEAKS
+from capplan.shapes.shape import FlatColumn
 
 Columns = dict[str, list[Value]]
 """Values by column, all of the same length."""
@@ -39,7 +38,9 @@ class GridPlanner:
     power_law: PowerLaw | None = None
     _added: dict[tuple[object, ...], Mapping[str, Value]] = field(default_factory=dict)
     _largest: dict[tuple[object, ...], LargestBatch] = field(default_factory=dict)
-    _judged: dict[tuple[object, ...], Mapping[str, Value]] = field(default_factory=dict)
+    _judged: dict[tuple[object, ...], tuple[MemoryEstimate, FitStatus, Mapping[str, Value]]] = field(
+        default_factory=dict
+    )
 
     def columns(self, gpus: Sequence[GpuSpec]) -> Columns:
         """Return a row for each GPU and batch, in the order of `gpus`.
@@ -70,8 +71,7 @@ class GridPlanner:
             held = [at[size] for size in curve if size <= most.planned]
             recommended = knee_batch(held) if held else None
             for size in batches.on_gpu(largest=most.planned, recommended=recommended):
-                made = self._row(gpu, at[size], most.expected, recommended)
-                yield {**made, **_energy_values(gpu, at[size], work, law)} if law and made["fits"] else made
+                yield self._row(gpu, at[size], most.expected, recommended, law)
 
     def _largest_batch(self, gpu: GpuSpec) -> LargestBatch:
         share = self.conditions.utilization_fraction
@@ -81,21 +81,33 @@ class GridPlanner:
         return self._largest[key]
 
     def _row(
-        self, gpu: GpuSpec, latency: LatencyEstimate, max_batch: int, recommended: int | None
+        self, gpu: GpuSpec, latency: LatencyEstimate, max_batch: int, recommended: int | None, law: PowerLaw | None
     ) -> Mapping[str, Value]:
-        held = self._memory_row(gpu, latency.batch, max_batch)
+        batch = latency.batch
+        memory, status, held = self._memory_row(gpu, batch, max_batch)
         refused = self.prepared.refused_above
-        if held["fits"] and refused is not None and latency.batch > refused:
-            return _unsupported_row(gpu, latency.batch, refusal_of_size(refused))
+        if held["fits"] and refused is not None and batch > refused:
+            return _unsupported_row(gpu, batch, refusal_of_size(refused))
         head: dict[str, Value] = {
             "gpu": gpu.id,
-            "batch": latency.batch,
+            "batch": batch,
             "max_batch": max_batch,
             "recommended_batch": recommended,
         }
-        return {**head, **held, **(_latency_values(latency) if held["fits"] else {})}
+        if not held["fits"]:
+            return {**head, **held}
+        energy = None
+        if law is not None and (work := self.prepared.peak_seconds(gpu, [batch])[0]) is not None:
+            energy = step_energy(gpu, work, latency.latency_s, law, samples=latency.samples)
+        fit = Fit(
+            gpu=gpu, batch=batch, status=status, memory=memory, latency=latency, max_batch=max_batch, certain_batch=0,
+            recommended_batch=recommended, host_copy_s=None, energy=energy,
+        )  # fmt: skip
+        return {**head, **held, **_values(_SPEED, fit)}
 
-    def _memory_row(self, gpu: GpuSpec, batch: int, max_batch: int) -> Mapping[str, Value]:
+    def _memory_row(
+        self, gpu: GpuSpec, batch: int, max_batch: int
+    ) -> tuple[MemoryEstimate, FitStatus, Mapping[str, Value]]:
         """Return the columns about memory; GPUs of one compute capability and one usable memory share them."""
         usable = usable_memory(gpu)
         key = gpu.is_cpu, gpu.compute_capability, usable, batch
@@ -104,13 +116,17 @@ class GridPlanner:
             memory = self.prepared.memory_at(batch, gpu, available_bytes=available.expected)
             status = judge_fit(memory, available_bytes=available, max_batch=max_batch)
             fits = status is not FitStatus.DOES_NOT_FIT
-            self._judged[key] = {
-                "status": status.value,
-                "fits": fits,
-                "usable_bytes": round(usable.expected),
-                "reason": None if fits else memory_shortage(memory, available.expected),
-                **self._memory_values(memory),
-            }
+            self._judged[key] = (
+                memory,
+                status,
+                {
+                    "status": status.value,
+                    "fits": fits,
+                    "usable_bytes": round(usable.expected),
+                    "reason": None if fits else memory_shortage(memory, available.expected),
+                    **self._memory_values(memory),
+                },
+            )
         return self._judged[key]
 
     def _memory_values(self, memory: MemoryEstimate) -> Mapping[str, Value]:
@@ -121,8 +137,22 @@ class GridPlanner:
             memory.context.size_bytes,
         )  # the memory model keeps the parts alive
         if key not in self._added:
-            self._added[key] = _memory_values(memory)
+            self._added[key] = _values(_PEAKS, memory)
         return self._added[key]
+
+
+def _values(columns: Sequence[FlatColumn], value: Fit | MemoryEstimate) -> dict[str, Value]:
+    return {column.name: column.value(value, None) for column in columns}
+
+
+_PLANNED = {column.name for column in PLANNED_COLUMNS} - {"model", "fits"}
+_FIT = tuple(column for column in FIT.flat_columns if column.name in _PLANNED)
+"""The columns of a fit."""
+_PEAKS = tuple(column for column in PEAKS.flat_columns if column.name in _PLANNED)
+"""The columns of a memory estimate."""
+_HELD = {"gpu", "batch", "status", "reason", "usable_bytes", "max_batch", "recommended_batch", "offload"}
+_SPEED = tuple(column for column in _FIT if column.name not in _HELD | {peak.name for peak in _PEAKS})
+"""The columns of a fit that follow from its speed and power."""
 
 
 def plan_columns(plan: Plan, conditions: Conditions) -> Columns:
@@ -133,20 +163,7 @@ def plan_columns(plan: Plan, conditions: Conditions) -> Columns:
         conditions: the question.
     """
     rows: list[dict[str, Value]] = [
-        {
-            "gpu": fit.gpu.id,
-            "batch": fit.batch,
-            "status": fit.status.value,
-            "fits": True,
-            "usable_bytes": round(usable_memory(fit.gpu).expected),
-            "max_batch": fit.max_batch,
-            "recommended_batch": fit.recommended_batch,
-            "offload": fit.offload,
-            **_memory_values(fit.memory),
-            **_latency_values(fit.latency),
-            **_of_energy(fit.energy),
-        }
-        for fit in plan.fits
+        {**{column.name: column.value(fit, plan) for column in _FIT}, "fits": True} for fit in plan.fits
     ]
     for refused in plan.rejections:
         if refused.constraint is not Constraint.MEMORY or refused.needed is None:
@@ -200,51 +217,6 @@ def _fact_values(facts: ModelFacts) -> dict[str, Value]:
     }
 
 
-def _energy_values(gpu: GpuSpec, latency: LatencyEstimate, work: Work, law: PowerLaw) -> dict[str, Value]:
-    """Return the columns of power and energy; none where the GPU's power limit is not known."""
-    done = work(gpu, [latency.batch])[0]
-    return _of_energy(None if done is None else step_energy(gpu, done, latency.latency_s, law, samples=latency.samples))
-
-
-def _of_energy(found: StepEnergy | None) -> dict[str, Value]:
-    if found is None:
-        return {}
-    power, joules = found.power_w, found.joules_per_sample
-    return {
-        "power_w": power.expected,
-        "power_low_w": power.low,
-        "power_high_w": power.high,
-        "joules_per_sample": joules.expected,
-        "joules_low_per_sample": joules.low,
-        "joules_high_per_sample": joules.high,
-    }
-
-
 def _unsupported_row(gpu: GpuSpec, batch: int | None, reason: str) -> Mapping[str, Value]:
     status = RowStatus.UNSUPPORTED.value
     return {"gpu": gpu.id, "batch": batch, "status": status, "fits": False, "reason": reason}
-
-
-def _memory_values(memory: MemoryEstimate) -> dict[str, Value]:
-    total = memory.total_bytes
-    return {
-        "weight_bytes": round(sum(part.size_bytes.expected for part in memory.parts if part.name in _WEIGHTS)),
-        "total_bytes": round(total.expected),
-        "total_low_bytes": round(total.low),
-        "total_high_bytes": round(total.high),
-        "peak_allocated_bytes": round(memory.peak_allocated_bytes.expected),
-        "peak_reserved_bytes": round(memory.peak_reserved_bytes.expected),
-    }
-
-
-def _latency_values(latency: LatencyEstimate) -> dict[str, Value]:
-    return {
-        "latency_s": latency.latency_s.expected,
-        "latency_low_s": latency.latency_s.low,
-        "latency_high_s": latency.latency_s.high,
-        "latency_bound_s": latency.bound_s,
-        "throughput_per_s": latency.throughput_per_s.expected,
-        "bound_by": latency.bound_by.value,
-        "evidence": latency.evidence.value,
-        "calibration": latency.calibration,
-    }
