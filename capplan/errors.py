@@ -16,7 +16,10 @@ class CapplanError(Exception):
 
 
 class UsageError(CapplanError):
-    """Bad arguments or input: unknown names, malformed values, contradictory options."""
+    """Bad arguments or input: unknown names, malformed values, contradictory options.
+
+    The message marks the keys of fields, as in "⟨max-latency⟩ must be above 0"; each door words them (see `wording`).
+    """
 
 
 class UnknownNameError(UsageError):

@@ -244,7 +244,7 @@ def _refuse_other(shown: Path, path: Path, content: bytes) -> None:
     if older is not None and (older == content or is_same_kind(read_signature(older), read_signature(content))):
         return
     raise UsageError(
-        f"{shown} exists and holds something else than an older answer of this kind; add --force to replace it, or "
+        f"{shown} exists and holds something else than an older answer of this kind; add ⟨force⟩ to replace it, or "
         "write to another file."
     )
 

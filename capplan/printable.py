@@ -4,11 +4,10 @@ Names come from traces, specs, measurements and other people's models. No answer
 carries such a character as it is: it stands there as its code, in the form that JSON knows.
 """
 
-import operator
 import re
-from collections.abc import Mapping
-from dataclasses import fields, is_dataclass, replace
 from typing import Any
+
+from capplan.wording import with_texts
 
 _UNSAFE = re.compile(
     "["
@@ -35,23 +34,7 @@ def printable_fields(value: Any) -> Any:
 
     A part that holds no unsafe text is returned as it is, not copied.
     """
-    if isinstance(value, str):
-        return printable_line(value) if type(value) is str else value
-    if isinstance(value, tuple):
-        made = tuple(map(printable_fields, value))
-        return value if all(map(operator.is_, made, value)) else made
-    if isinstance(value, Mapping):
-        escaped = {printable_fields(key): printable_fields(item) for key, item in value.items()}
-        same = all(map(operator.is_, escaped, value)) and all(map(operator.is_, escaped.values(), value.values()))
-        return value if same else escaped
-    if is_dataclass(value) and not isinstance(value, type):
-        held = {field.name: getattr(value, field.name) for field in fields(value) if field.init}
-        changed = {name: made for name, old in held.items() if (made := printable_fields(old)) is not old}
-        return replace(value, **changed) if changed else value
-    if names := getattr(type(value), "__struct_fields__", ()):
-        parts = {name: printable_fields(getattr(value, name)) for name in names}
-        return value if all(part is getattr(value, name) for name, part in parts.items()) else type(value)(**parts)
-    return value
+    return with_texts(value, printable_line)
 
 
 def _code(found: re.Match[str]) -> str:

@@ -19,6 +19,7 @@ from capplan.shapes.codec import to_plain
 from capplan.shapes.memory import MEMORY_ANSWER
 from capplan.shapes.plan import plan_document
 from capplan.specs.calibration import dump_calibration, load_calibration
+from tests.wordings import in_python_words
 
 NET, INPUT = "examples/net.py:Net", "x=3x32x32"
 
@@ -31,10 +32,10 @@ class Square(torch.nn.Module):
 
 
 def shown(*words: object) -> dict[str, object]:
-    """Return the JSON document that a command prints."""
+    """Return the JSON document that a command prints, in the words of Python."""
     result = CliRunner().invoke(app, [*map(str, words), "--input", INPUT, "--format", "json"])
     assert result.exit_code == 0, result.stderr
-    document: dict[str, object] = json.loads(result.stdout)
+    document: dict[str, object] = in_python_words(result.stdout, str(words[0]))
     return document
 
 

@@ -62,7 +62,7 @@ def test_an_older_answer_of_the_same_kind_is_replaced_and_keeps_its_permissions(
 def test_something_else_is_kept_unless_forced(kept: bytes, tmp_path: Path) -> None:
     path = tmp_path / "plan.json"
     path.write_bytes(kept)
-    with pytest.raises(UsageError, match=r"plan\.json exists and holds something else.*--force"):
+    with pytest.raises(UsageError, match=r"plan\.json exists and holds something else.*⟨force⟩"):
         write_file(path, PLAN)
     assert path.read_bytes() == kept
     write_file(path, PLAN, force=True)
@@ -73,7 +73,7 @@ def test_a_trace_of_another_model_is_kept(tmp_path: Path) -> None:
     path = tmp_path / "net.trace.json"
     write_file(path, trace_of("resnet18"))
     write_file(path, trace_of("resnet18") + b"\n")
-    with pytest.raises(UsageError, match="--force"):
+    with pytest.raises(UsageError, match="⟨force⟩"):
         write_file(path, trace_of("resnet50"))
 
 

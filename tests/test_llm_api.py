@@ -18,15 +18,16 @@ from capplan.shapes.llm_fleet import FLEETS
 from capplan.shapes.llm_memory import MEMORY
 from capplan.shapes.llm_plan import LLM_PLAN
 from capplan.shapes.llm_serving import ESTIMATE, SIMULATION
+from tests.wordings import in_python_words
 
 LLAMA = "llama-3.1-8b-instruct"
 
 
 def printed(*words: object) -> Any:
-    """Return the document that the command line writes."""
+    """Return the document that the command line writes, in the words of Python."""
     result = CliRunner().invoke(app, ["llm", *map(str, words), "--json"])
     assert result.stdout, result.stderr
-    return json.loads(result.stdout)
+    return in_python_words(result.stdout, f"llm {words[0]}")
 
 
 def plain(document: Any) -> Any:

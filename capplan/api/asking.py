@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from capplan.errors import CapplanError, UsageError, nearest_names
-from capplan.verbs.statement.contract import Look, Verb
+from capplan.verbs.statement.contract import Look, Verb, worded_answer
 from capplan.verbs.statement.local import LocalContext
-from capplan.verbs.statement.options import Door, Field, renamed_options
+from capplan.verbs.statement.options import Door, Field, words_at
 from capplan.verbs.statement.read import read_question, short_repr
+from capplan.wording import worded
 
 if TYPE_CHECKING:
     import pandas
@@ -90,11 +91,12 @@ def answer_call(verb: Verb[Any, Any], name: str, options: Mapping[str, Any]) -> 
             raise TypeError(f"{name}() got an unexpected keyword argument {option!r}{meant}")
     words, context = _apart(stated, names_language_models=verb.path.startswith("llm "))
     context.typed = f"capplan.{name}"
+    word_of = words_at(known.values(), Door.PYTHON)
     try:
         question = read_question(verb.question, words, door=Door.PYTHON)
-        answer = verb.answer(question, context)
+        answer = worded_answer(verb.answer(question, context), word_of)
     except CapplanError as error:
-        error.args = (renamed_options(str(error), known.values(), door=Door.PYTHON), *error.args[1:])
+        error.args = (worded(str(error), word_of), *error.args[1:])
         raise
     return show_answer(answer, verb, question)
 
@@ -275,7 +277,7 @@ def docstring(verb: Verb[Any, Any]) -> str:
     _, _, raised = stated.partition("Raises:\n")
     if raised:
         lines += ["", "Raises:", raised.rstrip()]
-    return renamed_options("\n".join(lines), fields, door=Door.PYTHON)
+    return worded("\n".join(lines), words_at(fields, Door.PYTHON))
 
 
 REPR_LINES = 6

@@ -31,7 +31,7 @@ class GpuFilters:
         """
         conditions = [condition for text in self.where for condition in parse_conditions(text)]
         if self.min_memory:
-            conditions.append(at_least("memory", self.min_memory, what="--min-memory"))
+            conditions.append(at_least("memory", self.min_memory, what="⟨min-memory⟩"))
         return select_gpus(gpus, vendors=self.vendors, architectures=self.architectures, conditions=conditions)
 
 

@@ -181,11 +181,11 @@ class Model(ABC):
         exact_batch = self.recording(configuration).exact_batch
         if exact_batch is None or not self.can_be_traced:
             if exact_batch is not None and {*batches.sizes} - {exact_batch}:
-                instead = f"its trace holds at batch {exact_batch} alone, so ask for --batch {exact_batch}"
+                instead = f"its trace holds at batch {exact_batch} alone, so ask for ⟨batch⟩ {exact_batch}"
                 raise not_scaling(self.words, instead)
             return [(self.trace([configuration]), batches)]
         if batches.choice is BatchChoice.MAX:
-            raise not_scaling(self.words, "list the batches to plan, such as --batch 1,8,32")
+            raise not_scaling(self.words, "list the batches to plan, such as ⟨batch⟩ 1,8,32")
         if batches.choice is BatchChoice.LISTED:
             traced = [(self.trace_at(configuration, size), size) for size in batches.sizes]
         else:
@@ -422,8 +422,8 @@ class QuantisedModel(Model):
     def target(self) -> "Target":
         """Refuse to build a module, because the quantised model is worked out from a trace."""
         raise UsageError(
-            f"{self.words} quantised by --weights is worked out, not run: quantise the module in a step of your own, "
-            "--prepare FILE.py:FUNCTION."
+            f"{self.words} quantised by ⟨weights⟩ is worked out, not run: quantise the module in a step of your own, "
+            "⟨prepare⟩ FILE.py:FUNCTION."
         )
 
     def _fixed_batch(self, exact_batch: int) -> int | None:
@@ -506,4 +506,4 @@ def refuse_uncertain(words: str, recording: Recording) -> None:
     """
     unknown = [*uncounted(recording), *(assumed.what for assumed in recording.assumed_values)]
     if unknown:
-        raise TraceError(f"{words}: --strict, and not known for certain are {', '.join(unknown)}.")
+        raise TraceError(f"{words}: ⟨strict⟩, and not known for certain are {', '.join(unknown)}.")

@@ -248,15 +248,15 @@ def _alternatives(model: Model, terms: PlanTerms, *, tries_half: bool) -> list[_
     is_wide = tries_half and in_own_precision(recording, workload).precision.half_dtype is None
     if is_wide and training is None:
         half = replace(workload, precision=Precision.FP16)
-        alternatives.append(_Alternative(name="half precision", option="--precision fp16", workload=half))
+        alternatives.append(_Alternative(name="half precision", option="⟨precision⟩ fp16", workload=half))
     if training is not None:
         alternatives += _training_alternatives(model, workload, training, recording, tries_half=tries_half)
     if workload.framework is Framework.EAGER:
         compiled = replace(workload, framework=Framework.COMPILE)
-        alternatives.append(_Alternative(name="compiled", option="--framework compile", workload=compiled))
+        alternatives.append(_Alternative(name="compiled", option="⟨framework⟩ compile", workload=compiled))
     if convolves and workload.layout is Layout.NCHW and recording.exact_batch is None:
         last = replace(workload, layout=Layout.NHWC)
-        alternatives.append(_Alternative(name="channels_last", option="--layout nhwc", workload=last))
+        alternatives.append(_Alternative(name="channels_last", option="⟨layout⟩ nhwc", workload=last))
     return alternatives
 
 
@@ -268,15 +268,15 @@ def _training_alternatives(
     if tries_half and in_own_precision(recording, workload).precision.half_dtype is None:
         for name, precision in (("autocast", Precision.AMP_FP16), ("TF32 products", Precision.TF32)):
             other = replace(workload, precision=precision)
-            alternatives.append(_Alternative(name=name, option=f"--precision {precision}", workload=other))
+            alternatives.append(_Alternative(name=name, option=f"⟨precision⟩ {precision}", workload=other))
     if not training.checkpointing:
         saved = replace(workload, training=replace(training, checkpointing=True))
-        alternatives.append(_Alternative(name="checkpointing", option="--checkpointing", workload=saved))
+        alternatives.append(_Alternative(name="checkpointing", option="⟨checkpointing⟩", workload=saved))
     linear = any(kernel.name.startswith("aten.addmm") or kernel.name == "aten.mm" for kernel in recording.kernels)
     attends = any("attention" in kernel.name for kernel in recording.kernels)
     if linear and attends and (adapted := model.with_step(_ADAPTERS)) is not None:
         alternatives.append(
-            _Alternative(name="adapters", option=f"--prepare {_ADAPTERS}", workload=workload, model=adapted)
+            _Alternative(name="adapters", option=f"⟨prepare⟩ {_ADAPTERS}", workload=workload, model=adapted)
         )
     return alternatives
 

@@ -33,6 +33,7 @@ from capplan.verbs.statement.contract import Look, Outcome, Verb
 from capplan.verbs.statement.local import LocalContext
 from capplan.verbs.statement.options import Door, Field, Topic, plain_types
 from capplan.verbs.statement.read import bounds_in_words, read_question
+from capplan.wording import as_options
 
 _SEPARATOR = ","
 
@@ -194,7 +195,7 @@ def _left_out(parameter: inspect.Parameter) -> inspect.Parameter:
 
 def help_text(verb: Verb[Any, Any]) -> str:
     """Return what a verb's help says: its summary, and its examples, one a paragraph."""
-    return "\n\n".join([verb.summary, "Examples:", *(f"  {example}" for example in verb.examples)])
+    return "\n\n".join([as_options(verb.summary), "Examples:", *(f"  {example}" for example in verb.examples)])
 
 
 def topics_of(verb: Verb[Any, Any]) -> dict[str, Topic]:
@@ -288,19 +289,19 @@ def keyword(name: str, annotation: Any, default: Any) -> inspect.Parameter:
 
 
 def _parameter(verb: Verb[Any, Any], field: Field) -> inspect.Parameter:
-    option = field.option
+    option, help_words = field.option, as_options(field.option.help)
     completion = _COMPLETIONS.get(option.completes or "")
     kind, default = _type_and_default(field)
     if option.is_argument:
         several = verb.takes_several or field.is_list
         is_optional = (option.metavar or "").startswith("[")
         metavar = option.metavar.strip("[].") if option.metavar and (is_optional or several) else option.metavar
-        info: Any = typer.Argument(metavar=metavar, help=option.help, show_default=False, autocompletion=completion)
+        info: Any = typer.Argument(metavar=metavar, help=help_words, show_default=False, autocompletion=completion)
         item: Any = Path if Path in (field.item, *field.kinds) else str
         wanted: Any = list[item] if several else item
         annotation: Any = Annotated[wanted | None if is_optional else wanted, info]
         return keyword(parameter_name(verb, field), annotation, None if is_optional else inspect.Parameter.empty)
-    help_words, metavar = option.help, option.metavar
+    metavar = option.metavar
     choices = "|".join(field.choices)
     if choices and metavar in (None, choices):
         metavar = choices

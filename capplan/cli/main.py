@@ -16,6 +16,7 @@ from capplan.cli.output import prepare_streams, shorten_library_warnings, unwrit
 from capplan.errors import CapplanError, UsageError
 from capplan.verbs.statement.registry import COMMAND_TOPICS, CONFIGURABLE, SPEC_READERS, VERBS
 from capplan.version import __version__
+from capplan.wording import as_options
 
 HELP = """
 Which GPU fits this model at batch 32, how fast will it run there, and what will it cost?
@@ -88,7 +89,7 @@ class CapplanGroup(LazyGroup):
         except CapplanError as error:
             if is_debugging:
                 traceback.print_exc()
-            warn(f"capplan: {_shortened(_with_other_option(str(error)), sys.argv[1:])}")
+            warn(f"capplan: {_shortened(_with_other_option(as_options(str(error))), sys.argv[1:])}")
             raise typer.Exit(error.exit_code) from error
         except BrokenPipeError:
             raise typer.Exit(0) from None

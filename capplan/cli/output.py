@@ -23,6 +23,7 @@ from capplan.errors import UsageError
 from capplan.files import is_file, refuse_input, write_file
 from capplan.printable import printable
 from capplan.report.sections import Format as Format  # noqa: PLC0414 - commands take it from here
+from capplan.wording import as_options
 
 if TYPE_CHECKING:
     from capplan.report.sections import Line, Section
@@ -137,9 +138,9 @@ def emit(content: str, *, output: Path | None) -> None:
         UsageError: it cannot be written, as on a full disk.
     """
     if output is None:
-        _write_to_stdout(printable(content))
+        _write_to_stdout(printable(as_options(content)))
     else:
-        write_atomically(output, printable(content).encode())
+        write_atomically(output, printable(as_options(content)).encode())
 
 
 def emit_coloured(lines: "Sequence[Line]") -> None:
@@ -148,7 +149,7 @@ def emit_coloured(lines: "Sequence[Line]") -> None:
     Raises:
         UsageError: they cannot be written.
     """
-    _write_to_stdout(coloured_text(lines))
+    _write_to_stdout(as_options(coloured_text(lines)))
 
 
 def _write_to_stdout(content: str) -> None:
@@ -262,7 +263,7 @@ def write_atomically(path: Path, content: bytes) -> None:
 
 def warn(message: str) -> None:
     """Print a message on stderr, apart from the answer."""
-    typer.echo(printable(message), err=True)
+    typer.echo(printable(as_options(message)), err=True)
 
 
 def command_line() -> str:

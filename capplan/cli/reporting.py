@@ -17,6 +17,7 @@ from capplan.verbs.report import BESIDE_LLM, ReportQuestion, of_served_model
 from capplan.verbs.statement.contract import Verb
 from capplan.verbs.statement.local import LocalContext
 from capplan.verbs.statement.options import Door
+from capplan.wording import as_options
 
 _Force = Annotated[bool, typer.Option("--force", help="Replace existing files.")]
 
@@ -72,7 +73,7 @@ def write_files(outputs: Sequence[Path], write: Callable[[str], str | bytes], *,
         emit(content if isinstance(content, str) else content.decode(), output=None)
     contents = [write(path.suffix.lower().removeprefix(".")) for path in outputs]
     for path, content in zip(outputs, contents, strict=True):
-        write_atomically(path, content if isinstance(content, bytes) else printable(content).encode())
+        write_atomically(path, content if isinstance(content, bytes) else printable(as_options(content)).encode())
 
 
 def check_outputs(outputs: Sequence[Path], *, force: bool, verb: Verb[Any, Any]) -> list[Path]:

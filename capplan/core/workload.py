@@ -250,26 +250,26 @@ class Workload:
     def __post_init__(self) -> None:
         if self.gpu_count == 1 and self.sharding is not ModelSharding.DDP:
             raise UsageError(
-                f"--sharding {self.sharding.value} says how several GPUs train together: add --train and --gpus N."
+                f"⟨sharding⟩ {self.sharding.value} says how several GPUs train together: add ⟨train⟩ and ⟨gpus⟩ N."
             )
         if self.sharding is ModelSharding.REPLICAS:
             raise UsageError(
-                "replicas that train apart are runs of one GPU each: leave --gpus and --sharding out, or take ddp, "
+                "replicas that train apart are runs of one GPU each: leave ⟨gpus⟩ and ⟨sharding⟩ out, or take ddp, "
                 "which sums their gradients."
             )
         if self.gpu_count > 1 and self.training is None:
             raise UsageError(
-                f"{self.gpu_count} GPUs together are estimated in training alone: add --train, or ask for one GPU; in "
+                f"{self.gpu_count} GPUs together are estimated in training alone: add ⟨train⟩, or ask for one GPU; in "
                 "inference several GPUs multiply its rate."
             )
         if self.precision.needs_engine and not self.framework.is_engine:
             raise UsageError(
-                f"--precision {self.precision.value} is a format of inference engines: add --framework tensorrt or "
-                f"onnxruntime, or quantise PyTorch's layers with --weights {self.precision.value} --activations "
+                f"⟨precision⟩ {self.precision.value} is a format of inference engines: add ⟨framework⟩ tensorrt or "
+                f"onnxruntime, or quantise PyTorch's layers with ⟨weights⟩ {self.precision.value} ⟨activations⟩ "
                 f"{self.precision.value}."
             )
         if self.framework.is_engine and self.training is not None:
-            raise UsageError(f"--framework {self.framework.value} runs inference alone: drop --train.")
+            raise UsageError(f"⟨framework⟩ {self.framework.value} runs inference alone: drop ⟨train⟩.")
 
     @property
     def software(self) -> str:
@@ -321,7 +321,7 @@ class Batches:
         return (largest,) if self.choice is BatchChoice.MAX else (recommended or 1,)
 
 
-def parse_batches(text: str, *, what: str = "--batch") -> Batches:
+def parse_batches(text: str, *, what: str = "⟨batch⟩") -> Batches:
     """Read "8", "1,8,32", "1..1024" (powers of two), "auto" or "max".
 
     Args:

@@ -24,6 +24,7 @@ from capplan.report.sections import (
     Table,
     text_of,
 )
+from capplan.wording import as_options
 
 
 def render(sections: Iterable[Section], format_: Format, *, width: int | None = None) -> str:
@@ -58,7 +59,9 @@ def grid_of(table: AnyTable, *, most: int | None = None) -> Grid:
     shown = [column for column in table.columns if column.title is not None]
     return Grid(
         columns=tuple(Heading(title=column.title or "", align=column.align, rank=column.rank) for column in shown),
-        rows=tuple(tuple(printable_line(column.cell(row)) for column in shown) for row in table.rows[:most]),
+        rows=tuple(
+            tuple(printable_line(as_options(column.cell(row))) for column in shown) for row in table.rows[:most]
+        ),
     )
 
 

@@ -21,6 +21,7 @@ from typing import Any, Generic, TypeVar
 
 from capplan.printable import printable_line
 from capplan.shapes.shape import FlatColumn, ReadFigure, Shape
+from capplan.wording import as_options
 
 Row = TypeVar("Row")
 Value = TypeVar("Value")
@@ -250,8 +251,8 @@ class Table(Generic[Row]):
 
 
 def text_of(content: str | Line) -> str:
-    """Return a line without its styles."""
-    return content if isinstance(content, str) else "".join(span.text for span in content)
+    """Return a line without its styles; what no door has worded has the words of the command line."""
+    return as_options(content if isinstance(content, str) else "".join(span.text for span in content))
 
 
 def sentence(content: str) -> str:

@@ -169,7 +169,7 @@ class _StepReader:
         if not words:
             _fail("model is empty")
         if not self._allow_code and runs_code(words):
-            _fail(f"model {words!r} names code, which is not run for a row of data; add --allow-code if you trust it")
+            _fail(f"model {words!r} names code, which is not run for a row of data; add ⟨allow-code⟩ if you trust it")
         return words
 
     def known_words(self, words: str) -> str:

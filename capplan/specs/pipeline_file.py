@@ -159,21 +159,21 @@ def with_part_settings(pipeline: Pipeline, given: Mapping[str, object]) -> Pipel
     changes: dict[str, dict[str, Any]] = {name: {} for name in names}
     for key, value in sorted(given.items(), key=lambda item: "." in item[0]):  # those of one part come last
         name, _, rest = key.rpartition(".")
-        checker = Checker("--part", "")
+        checker = Checker("⟨part⟩", "")
         if rest not in _SETTABLE:
             meant = nearest_names(rest, _SETTABLE) or _SETTABLE
-            raise UsageError(f"--part {key}: {rest!r} is not what a part may be set; use {', '.join(meant)}.")
+            raise UsageError(f"⟨part⟩ {key}: {rest!r} is not what a part may be set; use {', '.join(meant)}.")
         if name and name not in names:
-            raise UsageError(f"--part {key}: {pipeline.name} has no part {name!r}; it has {', '.join(names)}.")
+            raise UsageError(f"⟨part⟩ {key}: {pipeline.name} has no part {name!r}; it has {', '.join(names)}.")
         settings = _settings(checker, {rest: value}, f"{name}." if name else "")
         if checker.problems:
             problem = checker.problems[0]
-            raise UsageError(f"--part {problem.key}: {problem.message}.")
+            raise UsageError(f"⟨part⟩ {problem.key}: {problem.message}.")
         for part in [name] if name else names:
             changes[part] |= settings
     changed = replace(pipeline, parts=tuple(replace(part, **changes[part.name]) for part in pipeline.parts))
     if reason := changed.disorder():
-        raise UsageError(f"--part: {reason}.")
+        raise UsageError(f"⟨part⟩: {reason}.")
     return changed
 
 
@@ -229,5 +229,5 @@ def settings_of(given: Mapping[str, Any]) -> dict[str, int | float]:
         elif isinstance(value, int | float):
             settings[name] = value
         else:
-            raise UsageError(f"--set {name}={value}: {value!r} is not a number.")
+            raise UsageError(f"⟨set⟩ {name}={value}: {value!r} is not a number.")
     return settings

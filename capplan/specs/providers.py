@@ -89,7 +89,7 @@ class Providers:
         if stated:
             rate = _above_zero(own)
             if rate is None or not re.fullmatch("[A-Z]{3}", code):
-                raise UsageError(f"--currency {asked}: write a currency and its price in US dollars, such as EUR=1.08.")
+                raise UsageError(f"⟨currency⟩ {asked}: write a currency and its price in US dollars, such as EUR=1.08.")
         if rate is None and asked is None:
             return None
         if rate is None:

@@ -13,6 +13,7 @@ import yaml
 
 from capplan.core.gpus.spec import Source, SourceKind
 from capplan.errors import SpecError, nearest_names
+from capplan.wording import as_keys
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -304,7 +305,7 @@ class Checker:
 
     def refuse(self, key: str, message: str) -> None:
         """Note one problem."""
-        self.problems.append(Problem(file=self.file, key=key, message=message))
+        self.problems.append(Problem(file=self.file, key=key, message=as_keys(message)))
 
     def check_id(self, stem: str) -> None:
         """Refuse an id with anything but small letters, digits and dashes."""

@@ -70,7 +70,7 @@ def answer_analyze(question: AnalyzeQuestion, context: Context) -> "AnalyzeAnswe
     configuration = question.configuration(question.default_precision(), training=question.training())
     source = context.model(question)
     if question.compare and configuration.training is not None:
-        raise UsageError("--compare compares counts of inference: drop --train.")
+        raise UsageError("⟨compare⟩ compares counts of inference: drop ⟨train⟩.")
     model = open_model(source, feedback=context.feedback)
     batch = question.batch or model.usual_batch(configuration)
     trace = model.trace_at(configuration, batch)
@@ -92,7 +92,7 @@ def answer_analyze(question: AnalyzeQuestion, context: Context) -> "AnalyzeAnswe
 
 def _settle(question: AnalyzeQuestion, look: Look) -> AnalyzeQuestion:
     if question.compare and look.format == "csv":
-        raise UsageError("--compare cannot be written as CSV: use table, md or json.")
+        raise UsageError("⟨compare⟩ cannot be written as CSV: use table, md or json.")
     is_for_people = look.format in ("table", "md")
     return replace(question, depth=2) if question.depth is None and is_for_people else question
 

@@ -30,7 +30,7 @@ class CalibrateQuestion(MeasuredFields):
     ] = "own"
     made: Annotated[date | None, Option(help="Its date; today by default.", metavar="YYYY-MM-DD", doors=HERE)] = None
     only_traced: Annotated[
-        bool, Option(help="Use only rows whose models are traced in the folder of --traces.", doors=HERE)
+        bool, Option(help="Use only rows whose models are traced in the folder of ⟨traces⟩.", doors=HERE)
     ] = False
     folds: Annotated[
         int, Meta(ge=2), Option(help="Folds of families held out in turn.", shows_default=True, doors=HERE)
@@ -196,8 +196,8 @@ CALIBRATE_DEVICE = Verb(
     path="calibrate device",
     question=DeviceQuestion,
     summary="Measure what this device reaches in about a minute: matrix products, copies, launches, memory.\n\n"
-    "With -o FILE.yaml, write a calibration with this GPU's factors, for --calibration of other commands. With --spec "
-    "FOLDER, write what was measured as the `measured:` block of its spec, for --specs. A CPU that the database does "
+    "With -o FILE.yaml, write a calibration with this GPU's factors, for ⟨calibration⟩ of other commands. With ⟨spec⟩ "
+    "FOLDER, write what was measured as the `measured:` block of its spec, for ⟨specs⟩. A CPU that the database does "
     "not know gets a spec of its own there, and -o times about sixty operators on it, in fp32 and bf16.",
     examples=(
         "capplan calibrate device",
@@ -232,7 +232,7 @@ CALIBRATE_HOST = Verb(
     path="calibrate host",
     question=_CalibrationFileFields,
     summary="Measure what calls into PyTorch cost on this host, operator by operator, with or without a GPU.\n\n"
-    "Small batches wait for the host. With -o FILE.yaml, write a calibration with these costs, for --calibration of "
+    "Small batches wait for the host. With -o FILE.yaml, write a calibration with these costs, for ⟨calibration⟩ of "
     "other commands.",
     examples=("capplan calibrate host", "capplan calibrate host -o mine.yaml"),
     answer=answer_host,
@@ -277,7 +277,7 @@ CALIBRATE_POWER = Verb(
     question=PowerQuestion,
     summary="Learn from measurements how much more or less your GPUs draw than the law of power says.\n\n"
     "MEASURED are files as for `capplan validate` whose rows state `power_w`; `capplan measure` on a GPU writes such. "
-    "With -o FILE.yaml, write a calibration with one factor for each GPU, for --calibration of other commands.",
+    "With -o FILE.yaml, write a calibration with one factor for each GPU, for ⟨calibration⟩ of other commands.",
     examples=("capplan calibrate power runs.jsonl -o mine.yaml",),
     answer=answer_power,
     settle=_settle,

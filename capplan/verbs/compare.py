@@ -193,7 +193,7 @@ def _own_hosts(planned: "Sequence[Mapping[Workload, Plan | str]]") -> tuple[str,
 
     plans = [answer for plans in planned for answer in plans.values() if isinstance(answer, Plan)]
     kept = dict.fromkeys(gpu_id for plan in plans for gpu_id in plan.own_hosts)
-    return (f"{', '.join(kept)}: launched by the host of their own timings; --host sets one for all.",) if kept else ()
+    return (f"{', '.join(kept)}: launched by the host of their own timings; ⟨host⟩ sets one for all.",) if kept else ()
 
 
 def _plans(model: "Model", asked: "Sequence[PlanTerms]", context: "PlanContext") -> "dict[Workload, Plan | str]":
@@ -253,7 +253,7 @@ COMPARE = Verb(
     question=CompareQuestion,
     summary=(
         "Put models, precisions and frameworks side by side on the same GPUs and batches.\n\n"
-        "Without --gpu, the GPUs are those that `capplan plan` recommends for the first model."
+        "Without ⟨gpu⟩, the GPUs are those that `capplan plan` recommends for the first model."
     ),
     examples=(
         "capplan compare resnet50 timm:convnext_tiny --gpu l4 --batch 32",

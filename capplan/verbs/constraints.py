@@ -108,7 +108,7 @@ class ConstraintFields(PriceFields):
         terms = terms_of(self.terms)
         if terms is None:
             unknown = next(word for word in self.terms if word not in term_words())
-            raise UsageError(f"--terms {unknown!r} is not a term; use {', '.join(term_words())}.")
+            raise UsageError(f"⟨terms⟩ {unknown!r} is not a term; use {', '.join(term_words())}.")
         names = {place: frozenset(getattr(self, place)) for place in ("providers", "regions", "segments")}
         denied = {name.name: frozenset(getattr(self, f"deny_{name.name}")) for name in fields(NameLists)}
         named = {"terms": terms, "allow": NameLists(**names), "deny": NameLists(**denied)}

@@ -95,10 +95,10 @@ def answer_estimate(question: EstimateQuestion, context: Context) -> "EstimateAn
     filters = question.price_filters()
     if not context.names_gpus(question) and not filters:
         raise UsageError(
-            "estimate needs GPUs, such as --gpu l4 or --gpu t4,l4; `capplan plan` answers for all of them."
+            "estimate needs GPUs, such as ⟨gpu⟩ l4 or ⟨gpu⟩ t4,l4; `capplan plan` answers for all of them."
         )
     if question.batches is not None and question.batches.choice is not BatchChoice.LISTED:
-        raise UsageError("estimate needs batches, such as --batch 1..1024; `capplan plan` finds the largest that fits.")
+        raise UsageError("estimate needs batches, such as ⟨batch⟩ 1..1024; `capplan plan` finds the largest that fits.")
     if names_pipeline(question.model):
         return _pipeline_estimate(question, context)
     question.refuse_pipeline_options(question.model)
@@ -162,12 +162,12 @@ def _possible_changes(model: "Model", trace: "Trace", now: Workload, batch: int)
 
     wanted = {}
     if now.precision.half_dtype is None:
-        wanted["half precision (--precision amp-fp16)"] = replace(now, precision=Precision.AMP_FP16)
-        wanted["16-bit weights (--precision fp16)"] = replace(now, precision=Precision.FP16)
+        wanted["half precision (⟨precision⟩ amp-fp16)"] = replace(now, precision=Precision.AMP_FP16)
+        wanted["16-bit weights (⟨precision⟩ fp16)"] = replace(now, precision=Precision.FP16)
     if now.framework is Framework.EAGER:
-        wanted["compiling (--framework compile)"] = replace(now, framework=Framework.COMPILE)
+        wanted["compiling (⟨framework⟩ compile)"] = replace(now, framework=Framework.COMPILE)
     if now.layout is Layout.NCHW and any(len(tensor.shape) == 4 for tensor in trace.inputs):
-        wanted["channels_last (--layout nhwc)"] = replace(now, layout=Layout.NHWC)
+        wanted["channels_last (⟨layout⟩ nhwc)"] = replace(now, layout=Layout.NHWC)
     for change, workload in wanted.items():
         if (changed := _try_trace(model, workload, batch)) is not None:
             yield Alternative(change=change, trace=changed, workload=workload)
@@ -196,14 +196,14 @@ def _half_as_large(model: "Model", inputs: "Sequence[InputTensor]") -> "tuple[st
     if request.seq_len is not None or is_text:
         length = (request.seq_len or inputs[0].shape[1].constant) // 2
         smaller = model.with_input(seq_len=length) if length >= _SMALLEST_LENGTH else None
-        return (f"--seq-len {length}", smaller) if smaller else None
+        return (f"⟨seq-len⟩ {length}", smaller) if smaller else None
     if len(inputs[0].shape) != 4 or not inputs[0].dtype.startswith("float"):
         return None
     channels, *sides = (dim.constant for dim in inputs[0].shape[1:])
     halves = [side // 2 // _SMALLEST_SIDE * _SMALLEST_SIDE for side in sides]
     size = "x".join(map(str, (channels, *halves)))
     smaller = model.with_input(input_size=size) if min(halves) >= _SMALLEST_SIDE else None
-    return (f"--input-size {size}", smaller) if smaller else None
+    return (f"⟨input-size⟩ {size}", smaller) if smaller else None
 
 
 def _pipeline_estimate(question: EstimateQuestion, context: Context) -> "Plan":
@@ -213,7 +213,7 @@ def _pipeline_estimate(question: EstimateQuestion, context: Context) -> "Plan":
     from capplan.verbs.pipelines import open_asked
 
     if question.roofline is not None:
-        raise UsageError("--roofline draws the kernels of a model; --plot draws a pipeline's parts over time.")
+        raise UsageError("⟨roofline⟩ draws the kernels of a model; ⟨plot⟩ draws a pipeline's parts over time.")
     workload = question.workload(question.default_precision())
     batches = question.batches or Batches(choice=BatchChoice.LISTED, sizes=(1, 2, 4, 8))
     shared = PlanContext.of(

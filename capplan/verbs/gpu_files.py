@@ -190,7 +190,7 @@ def _folders_outcome(_folders: tuple[Path, ...]) -> Outcome:
     if own_folder().is_dir():
         return Outcome()
     return Outcome(
-        warnings=(f"own specs may lie in {own_folder()}, or where {ENVIRONMENT_VARIABLE} or --specs names them",)
+        warnings=(f"own specs may lie in {own_folder()}, or where {ENVIRONMENT_VARIABLE} or ⟨specs⟩ names them",)
     )
 
 

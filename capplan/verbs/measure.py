@@ -98,7 +98,7 @@ class MeasureQuestion(InputFields, RecordingFields, CalibrationFields, _InsteadF
     budget_s: Annotated[
         float | None,
         Option(
-            help="Longest time of one point with its warm-up: 10s, and no limit with --repetitions alone.",
+            help="Longest time of one point with its warm-up: 10s, and no limit with ⟨repetitions⟩ alone.",
             flags=("--budget",), metavar="TIME", words=TIME_LIMIT, doors=HERE,
         ),
     ] = None  # fmt: skip
@@ -111,18 +111,18 @@ class MeasureQuestion(InputFields, RecordingFields, CalibrationFields, _InsteadF
     autotune: Annotated[bool, Option(help="Let cuDNN time its algorithms first.", doors=HERE)] = False
     search: Annotated[
         BatchSearch,
-        Option(help="How --batch max searches.", metavar="binary|sequential", shows_default=True, doors=HERE),
+        Option(help="How ⟨batch⟩ max searches.", metavar="binary|sequential", shows_default=True, doors=HERE),
     ] = BatchSearch.BINARY
     max_batch: Annotated[
         int,
         Meta(ge=1, le=LARGEST_BATCH),
-        Option(help="Cap of --batch auto and max.", shows_default=True, doors=HERE),
+        Option(help="Cap of ⟨batch⟩ auto and max.", shows_default=True, doors=HERE),
     ] = MOST_SEARCHED
     reserve: Annotated[
         float,
         Meta(ge=0.0, le=0.9),
         Option(
-            help="Share of the available memory that --batch max leaves free.", shows_default=True, doors=HERE
+            help="Share of the available memory that ⟨batch⟩ max leaves free.", shows_default=True, doors=HERE
         ),
     ] = 0.05  # fmt: skip
     memory_limit_bytes: Annotated[
@@ -276,16 +276,16 @@ def _method(word: str) -> TimingMethod:
 def _settle(question: MeasureQuestion, _look: Look) -> MeasureQuestion:
     asked = (question.model or None, question.pipeline, question.compare, question.export)
     if sum(thing is not None for thing in asked) != 1:
-        raise UsageError("name one thing to do: a MODEL, --pipeline, --compare, or --export.")
+        raise UsageError("name one thing to do: a MODEL, ⟨pipeline⟩, ⟨compare⟩, or ⟨export⟩.")
     if question.modules and (question.compare or question.pipeline or question.methods or question.export):
-        raise UsageError("--modules times the modules of a MODEL: drop --methods, --pipeline, --compare and --export.")
+        raise UsageError("⟨modules⟩ times the modules of a MODEL: drop ⟨methods⟩, ⟨pipeline⟩, ⟨compare⟩ and ⟨export⟩.")
     if question.plot is not None and (question.compare or question.methods):
-        raise UsageError("--plot draws the times of a MODEL, of --pipeline or of --export.")
+        raise UsageError("⟨plot⟩ draws the times of a MODEL, of ⟨pipeline⟩ or of ⟨export⟩.")
     if question.pipeline or question.methods:
         if question.lines is not None:
-            raise UsageError("--methods and --pipeline show how timing goes wrong: nothing for a measurement file.")
+            raise UsageError("⟨methods⟩ and ⟨pipeline⟩ show how timing goes wrong: nothing for a measurement file.")
         if question.resume:
-            raise UsageError("--resume needs the measurement file to go on with: add -o FILE.jsonl.")
+            raise UsageError("⟨resume⟩ needs the measurement file to go on with: add -o FILE.jsonl.")
     check_pictures(question.plot)
     return question
 
@@ -348,7 +348,7 @@ def _outcome(measured: MeasureOutcome) -> Outcome:
     points = measured.points
     if points is not None and isinstance(points.ended_by, KeyboardInterrupt):
         lines = measured.question.lines
-        kept = f" in {lines}; --resume goes on" if lines else ""
+        kept = f" in {lines}; ⟨resume⟩ goes on" if lines else ""
         sentence = f"capplan: interrupted; {counted(len(points.points), 'point')} kept{kept}."
         return Outcome(exit_code=130, warnings=(sentence,))
     if points is not None and isinstance(points.ended_by, CapplanError):
@@ -383,7 +383,7 @@ MEASURE = Verb(
     path="measure",
     question=MeasureQuestion,
     summary="Time a model on the device at hand, and compare the measurement with theory.\n\n"
-    "With -o FILE.jsonl every point is appended to that measurement file as it finishes; --resume goes on where a run "
+    "With -o FILE.jsonl every point is appended to that measurement file as it finishes; ⟨resume⟩ goes on where a run "
     "was interrupted. Exit codes: 4 where a point could not be measured (the others are kept), 130 when interrupted "
     "(what was measured is kept).",
     examples=(

@@ -92,7 +92,7 @@ def answer_memory(question: MemoryQuestion, context: Context) -> "MemoryResult |
     from capplan.specs.calibration import load_memory_calibration
 
     if question.batch is not None and question.batch < 1:
-        raise UsageError(f"--batch must be at least 1, not {question.batch}.")
+        raise UsageError(f"⟨batch⟩ must be at least 1, not {question.batch}.")
     gpus, names_gpus = context.gpus(question), context.names_gpus(question)
     workload = question.workload(question.default_precision())
     if names_pipeline(question.model):
@@ -187,7 +187,7 @@ def _of_pipeline(
     from capplan.verbs.pipelines import pipeline_request
 
     if question.plot is not None:
-        raise UsageError("--plot draws the operators of a model; of a pipeline, `capplan estimate --plot` its parts.")
+        raise UsageError("⟨plot⟩ draws the operators of a model; of a pipeline, `capplan estimate --plot` its parts.")
     request = pipeline_request(question, context, workload)
     shared = PlanContext.of(gpus or GpuRequest(), feedback=context.feedback)
     return OpenedPipeline.of(request, shared).memory(

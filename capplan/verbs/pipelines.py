@@ -32,13 +32,13 @@ def refuse_options_of_models(question: "ModelFields") -> None:
         UsageError: there are such options.
     """
     given = {
-        "--arg": question.arguments, "--input": question.inputs, "--input-size": question.input_size,
-        "--seq-len": question.seq_len, "--inputs-from": question.inputs_from, "--prepare": question.prepare,
-        "--freeze": question.freeze, "--activations": question.activations,
+        "⟨arg⟩": question.arguments, "⟨input⟩": question.inputs, "⟨input-size⟩": question.input_size,
+        "⟨seq-len⟩": question.seq_len, "⟨inputs-from⟩": question.inputs_from, "⟨prepare⟩": question.prepare,
+        "⟨freeze⟩": question.freeze, "⟨activations⟩": question.activations,
     }  # fmt: skip
     if stated := [name for name, value in given.items() if value]:
         raise UsageError(
-            f"{question.model} is a pipeline: {', '.join(stated)} belongs to a model; set its parameters with --set, "
+            f"{question.model} is a pipeline: {', '.join(stated)} belongs to a model; set its parameters with ⟨set⟩, "
             "or write a file in which its parts have them."
         )
 

@@ -56,7 +56,7 @@ class TogetherFields:
         int,
         Meta(ge=1, le=64),
         Option(
-            help="GPUs of one machine that train together, each with a batch of its own; with --train.",
+            help="GPUs of one machine that train together, each with a batch of its own; with ⟨train⟩.",
             flags=("--gpus",), metavar="N", topic=Topic.WORKLOAD, shows_default=True,
         ),
     ] = 1  # fmt: skip
@@ -64,7 +64,7 @@ class TogetherFields:
         ModelSharding,
         Option(
             help="What they share: ddp sums gradients, zero1 spreads optimizer states, zero2 gradients too, zero3 and "
-            "fsdp the weights as well; with --train and --gpus.",
+            "fsdp the weights as well; with ⟨train⟩ and ⟨gpus⟩.",
             topic=Topic.WORKLOAD, shows_default=True,
         ),
     ] = ModelSharding.DDP  # fmt: skip
@@ -93,7 +93,7 @@ class PlanQuestion(
         int | None,
         Meta(ge=1),
         Option(
-            help="Show the first N GPUs in order of --sort.", metavar="N", topic=Topic.ANSWER, doors=Door.COMMAND
+            help="Show the first N GPUs in order of ⟨sort⟩.", metavar="N", topic=Topic.ANSWER, doors=Door.COMMAND
         ),
     ] = None  # fmt: skip
     sort: Annotated[

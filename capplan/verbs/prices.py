@@ -65,7 +65,7 @@ class PricesQuestion:
             topic=Topic.PRICES,
         ),
     ] = None  # fmt: skip
-    old: Annotated[bool, Option(help="Only what --max-age would leave out.", topic=Topic.PRICES)] = False
+    old: Annotated[bool, Option(help="Only what ⟨max-age⟩ would leave out.", topic=Topic.PRICES)] = False
     history: Annotated[bool, Option(help="Also prices that a newer day replaced.", topic=Topic.PRICES)] = False
     compare: Annotated[
         PriceGroup | None,
@@ -94,7 +94,7 @@ def answer_prices(question: PricesQuestion, context: Context) -> "Prices":
     from capplan.specs.providers import load_providers
 
     if question.old and question.max_age_days is None:
-        raise UsageError("--old needs --max-age, such as --max-age 365.")
+        raise UsageError("⟨old⟩ needs ⟨max-age⟩, such as ⟨max-age⟩ 365.")
     database = context.gpu_database(question.specs)
     gpus = {gpu.id for name in split_names(question.gpus) for gpu in database.find_all(name).gpus}
     known, today, age = context.price_list(question.specs), date.today(), question.max_age_days
@@ -130,7 +130,7 @@ def answer_prices(question: PricesQuestion, context: Context) -> "Prices":
 
 def _settle(question: PricesQuestion, look: Look) -> PricesQuestion:
     if question.compare is not None and look.format == "json":
-        raise UsageError("--compare makes a table: choose --format table, csv or md, or leave it out for JSON.")
+        raise UsageError("⟨compare⟩ makes a table: choose --format table, csv or md, or leave it out for JSON.")
     return question
 
 

@@ -125,7 +125,7 @@ def of_served_model(question: ReportQuestion) -> "LlmReportQuestion":
     from capplan.verbs.llm.report import LlmReportQuestion
 
     if len(question.models) != 1:
-        raise UsageError(f"--llm reports on one model, not {len(question.models)}; write one report for each.")
+        raise UsageError(f"⟨llm⟩ reports on one model, not {len(question.models)}; write one report for each.")
     named = {name: getattr(question, name) for name in BESIDE_LLM}
     return LlmReportQuestion(model=question.models[0], load=question.llm, **named)
 
@@ -152,7 +152,7 @@ def answer_report(question: ReportQuestion, context: Context) -> "Report":
     from capplan.verbs.pipelines import pipeline_request
 
     if question.batches.choice is not BatchChoice.LISTED:
-        raise UsageError("a report compares listed batches; write --batch 32 or 1..256.")
+        raise UsageError("a report compares listed batches; write ⟨batch⟩ 32 or 1..256.")
     load = question.load
     if question.load_fields is not None:  # a service works in an empty folder of its own
         load = Path("load.yaml")
@@ -181,7 +181,7 @@ def answer_report(question: ReportQuestion, context: Context) -> "Report":
     sources = _with_models(stated, models, folder=load.parent if load else Path())
     of_pipelines = pipeline.settings or pipeline.part_settings or pipeline.offload
     if of_pipelines and not any(_is_pipeline(source) for _, source in sources):
-        raise UsageError("--set, --part and --offload describe a pipeline, and no model here is one; drop them.")
+        raise UsageError("⟨set⟩, ⟨part⟩ and ⟨offload⟩ describe a pipeline, and no model here is one; drop them.")
     narrows = asked_gpus.narrows or bool(filters)
     planned = [
         (service, plan)
@@ -277,7 +277,7 @@ def _plans_of(
         plans = [read_plan(document, where=words) for document in documents]
     if any(plan.pipeline is not None and plan.pipeline.gpu_count > 1 for plan in plans):
         raise UsageError(
-            f"{words}: a report counts servers of single GPUs; plan it without --ulysses, --ring and another GPU."
+            f"{words}: a report counts servers of single GPUs; plan it without ⟨ulysses⟩, ⟨ring⟩ and another GPU."
         )
     if not narrows:
         return plans

@@ -210,12 +210,12 @@ class QueryQuestion:
 
         if len(self.sql.split()) > 1:
             if self.where:
-                raise UsageError("--where narrows a named question; write the condition into the query.")
+                raise UsageError("⟨where⟩ narrows a named question; write the condition into the query.")
             sql = self.sql
         elif self.sql not in CANNED:
             raise UnknownNameError("question", self.sql, CANNED, hint=f"Known: {', '.join(CANNED)}, or a query in SQL.")
         elif CANNED[self.sql].needs_old and self.against is None:
-            raise UsageError(f"{self.sql} compares with older results; add --against FOLDER.")
+            raise UsageError(f"{self.sql} compares with older results; add ⟨against⟩ FOLDER.")
         else:
             sql = canned_query(self.sql, where=self.where, threshold_fraction=self.threshold)
         if self.limit is None:
@@ -248,7 +248,7 @@ def answer_query(question: QueryQuestion, _context: Context) -> QueryAnswer:
     if old is not None and not count_pairs(question.folder, where=question.where, against=old):
         raise UsageError(
             f"nothing can be compared: {question.folder} and {old} have no model, workload, GPU and batch in common"
-            f"{' under --where' if question.where else ''}."
+            f"{' under ⟨where⟩' if question.where else ''}."
         )
     return QueryAnswer(rows=rows, are_regressions=old is not None and rows.num_rows > 0)
 

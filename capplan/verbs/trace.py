@@ -11,6 +11,7 @@ from capplan.core.workload import LARGEST_BATCH, Configuration, Layout, Precisio
 from capplan.verbs.statement.contract import Context, Outcome, Verb
 from capplan.verbs.statement.fields import LAYOUT, ModelFields, TrainingFields
 from capplan.verbs.statement.options import ANYWHERE, Door, Option, Topic
+from capplan.wording import option_of, worded_fields
 
 if TYPE_CHECKING:
     from capplan.core.trace.types import Trace
@@ -80,8 +81,9 @@ def answer_trace(question: TraceQuestion, context: Context) -> "Trace":
 
 def _written(answers: "Sequence[Trace]", _question: TraceQuestion, *, compress: bool) -> bytes:
     from capplan.core.trace.format import dump_trace
+    from capplan.core.trace.types import Recording
 
-    return dump_trace(answers[0], compress=compress)
+    return dump_trace(worded_fields(answers[0], option_of, skipped=(Recording,)), compress=compress)
 
 
 def _outcome(trace: "Trace") -> Outcome:

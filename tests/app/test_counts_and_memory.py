@@ -98,7 +98,7 @@ def test_strict_refuses_what_could_not_be_counted(nets: Path, use_case: Any) -> 
 
 
 def test_other_counters_are_not_set_beside_training(nets: Path) -> None:
-    with pytest.raises(UsageError, match="drop --train"):
+    with pytest.raises(UsageError, match="drop ⟨train⟩"):
         count(nets, "Even", train=True, compare=True)
 
 
@@ -151,7 +151,7 @@ def test_a_model_that_does_not_scale_is_estimated_batch_by_batch(nets: Path) -> 
 def test_a_trace_that_holds_at_one_batch_is_not_estimated_at_another(nets: Path) -> None:
     held = open_model(ask(nets, "Square")).trace([Configuration()], exact_batch=8)
     assert [point.batch for point in estimated(nets, "Square", "l4", batches=(8,), held=held).reports[0].curve] == [8]
-    with pytest.raises(UsageError, match="its trace holds at batch 8 alone, so ask for --batch 8"):
+    with pytest.raises(UsageError, match="its trace holds at batch 8 alone, so ask for ⟨batch⟩ 8"):
         estimated(nets, "Square", "l4", batches=(1, 8), held=held)
 
 

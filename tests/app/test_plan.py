@@ -64,7 +64,7 @@ def test_a_job_stands_in_the_plan(nets: Path) -> None:
 
 
 def test_strict_refuses_operators_that_cannot_be_counted(nets: Path) -> None:
-    with pytest.raises(TraceError, match=r"--strict, and not known for certain are .*conv_tbc"):
+    with pytest.raises(TraceError, match=r"⟨strict⟩, and not known for certain are .*conv_tbc"):
         plan_of(replace(ask(nets, "Odd", 8), strict=True))
 
 

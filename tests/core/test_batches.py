@@ -28,5 +28,5 @@ def test_a_choice_has_no_sizes(word: str) -> None:
 
 @pytest.mark.parametrize("words", ["0", "-1", "x", "", "8..1", "1,,2", "1.5", "99999999999999999"])
 def test_what_is_no_batch_is_refused(words: str) -> None:
-    with pytest.raises(UsageError, match="--batch"):
+    with pytest.raises(UsageError, match="⟨batch⟩"):
         parse_batches(words)

@@ -104,9 +104,9 @@ def test_operators_without_a_layer_are_named() -> None:
 
 
 def test_formats_of_engines_need_an_engine_and_engines_infer_only() -> None:
-    with pytest.raises(UsageError, match="add --framework tensorrt"):
+    with pytest.raises(UsageError, match="add ⟨framework⟩ tensorrt"):
         Workload(precision=Precision.INT8)
-    with pytest.raises(UsageError, match="drop --train"):
+    with pytest.raises(UsageError, match="drop ⟨train⟩"):
         Workload(framework=Framework.TENSORRT, training=Training())
 
 

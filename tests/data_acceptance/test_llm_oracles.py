@@ -207,7 +207,7 @@ def test_10_tensor_parallelism_of_qwen3_14b(tensor: int, runs: bool) -> None:
     if runs:
         assert memory("qwen3-14b", sharding=Sharding(tensor=tensor)).stage.weight_bytes > 0
         return
-    with pytest.raises(UsageError, match=f"--tp {tensor} is not possible"):
+    with pytest.raises(UsageError, match=f"⟨tp⟩ {tensor} is not possible"):
         memory("qwen3-14b", sharding=Sharding(tensor=tensor))
 
 

@@ -76,12 +76,12 @@ def calibrate_device(
             ensure_cpu_sheet(spec, folder=folder, read_on=made)
         rows = microbench_rows(found, gpu=spec.id, source=f"{found.device}, torch {found.torch}")
         (written,) = import_microbench(rows, known={spec.id: spec}, folder=folder, retrieved=made).written
-        use = f"plan it with --gpu {spec.id} --specs {folder}" if spec.is_cpu else f"for --specs {folder}"
+        use = f"plan it with ⟨gpu⟩ {spec.id} ⟨specs⟩ {folder}" if spec.is_cpu else f"for ⟨specs⟩ {folder}"
         notes.append(f"{written}: what was measured; {use}")
     if spec is not None and output is not None and spec.is_cpu:
         at_hand = CpuAtHand(spec=spec, benchmark=found)
         text = cpu_calibration_text(cpu_calibrations(at_hand, made=made, command=command, feedback=feedback))
-        notes.append(f"{output}: efficiencies of operators on {spec.name} in fp32 and bf16, for --calibration {output}")
+        notes.append(f"{output}: efficiencies of operators on {spec.name} in fp32 and bf16, for ⟨calibration⟩ {output}")
     elif spec is not None and output is not None:
         calibration = calibrated_by(found, gpu=spec, base=load_calibration(base), made=made, command=command)
         if isinstance(calibration, Unsupported):
@@ -93,7 +93,7 @@ def calibrate_device(
         )
     if output is None and folder is None:
         notes.append(
-            "note: nothing was written; -o FILE.yaml makes a calibration for --calibration, --spec FOLDER a spec."
+            "note: nothing was written; -o FILE.yaml makes a calibration for ⟨calibration⟩, ⟨spec⟩ FOLDER a spec."
         )
     return DeviceAnswer(benchmark=found, calibration=text, notes=tuple(notes))
 
@@ -126,8 +126,8 @@ def _spec(title: str, gpu: str | None, overlays: Sequence[Path]) -> GpuSpec:
         return known.find(title)
     except UnknownNameError as error:
         raise UsageError(
-            f"the database has no {title!r}, and a calibration is for a GPU: add --gpu ID, or a spec of your own with "
-            "--specs (`capplan gpus detect` proposes one)."
+            f"the database has no {title!r}, and a calibration is for a GPU: add ⟨gpu⟩ ID, or a spec of your own with "
+            "⟨specs⟩ (`capplan gpus detect` proposes one)."
         ) from error
 
 

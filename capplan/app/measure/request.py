@@ -40,7 +40,7 @@ class MeasuredBatches:
             UsageError: the batches are not listed.
         """
         if self.batches.choice is not BatchChoice.LISTED:
-            raise UsageError(f"{option} needs listed batches, such as --batch 1,8.")
+            raise UsageError(f"{option} needs listed batches, such as ⟨batch⟩ 1,8.")
         return self.batches.sizes
 
 
@@ -107,18 +107,18 @@ def make_job(request: MeasureRequest, model: Model) -> "MeasurementJob":
 def _check(request: MeasureRequest) -> None:
     job = request.job
     if job.framework.is_engine or job.precision.needs_engine:
-        raise UsageError("engines are worked out, not measured: time PyTorch with --framework eager or compile.")
+        raise UsageError("engines are worked out, not measured: time PyTorch with ⟨framework⟩ eager or compile.")
     if (job.rules.stop.repetitions or 0) > MOST_SAMPLES:
-        raise UsageError(f"--repetitions is at most {MOST_SAMPLES:,}; it is {job.rules.stop.repetitions:,}.")
+        raise UsageError(f"⟨repetitions⟩ is at most {MOST_SAMPLES:,}; it is {job.rules.stop.repetitions:,}.")
     if request.timeout_s is not None and not request.isolate:
-        raise UsageError("--timeout ends a process of its own: add --isolate.")
+        raise UsageError("⟨timeout⟩ ends a process of its own: add ⟨isolate⟩.")
     if request.profile is not None and request.isolate:
-        raise UsageError("--profile looks into this process: drop --isolate.")
+        raise UsageError("⟨profile⟩ looks into this process: drop ⟨isolate⟩.")
     if request.modules and request.isolate:
-        raise UsageError("--modules looks into this process: drop --isolate.")
+        raise UsageError("⟨modules⟩ looks into this process: drop ⟨isolate⟩.")
     if request.modules and job.framework is not Framework.EAGER:
-        raise UsageError(f"--modules needs --framework eager: {job.framework} fuses kernels across modules.")
+        raise UsageError(f"⟨modules⟩ needs ⟨framework⟩ eager: {job.framework} fuses kernels across modules.")
     if request.resume and request.lines is None:
-        raise UsageError("--resume needs the measurement file to go on with: add -o FILE.jsonl.")
+        raise UsageError("⟨resume⟩ needs the measurement file to go on with: add -o FILE.jsonl.")
     if request.isolate and not isinstance(request.model, ModelRequest):
         raise UsageError("a module of this process cannot be measured in another one; name the model by words.")

@@ -358,7 +358,7 @@ def time_methods(
         session = stack.enter_context(Session(job, target=None if model.own_request else model.target()))
         wanted = list(methods) if session.bench.device.has_events else _without_events(methods, job.device, feedback)
         warn_of_others(session, feedback)
-        for batch in request.curve.listed("--methods"):
+        for batch in request.curve.listed("⟨methods⟩"):
             for method in wanted:
                 session.job = replace(job, rules=replace(job.rules, method=method))
                 with feedback.live(f"{session.target.name}, batch {batch}, {method}") as show:
@@ -370,7 +370,7 @@ def _without_events(methods: Sequence[TimingMethod], device: str, feedback: Feed
     """Leave the events out on a device that has no queue, and report it."""
     kept: list[TimingMethod] = [method for method in methods if method is not TimingMethod.EVENT]
     if not kept:
-        raise MeasurementError(f"{device} has no events to time with; use --methods naive,sync.")
+        raise MeasurementError(f"{device} has no events to time with; use ⟨methods⟩ naive,sync.")
     if kept != list(methods):
         feedback.warn(
             f"warning: {device} has no events and no queue: they are left out, and naive and sync must agree."
@@ -402,7 +402,7 @@ def time_pipeline(
     timed = []
     with opened.current(), host_threads(threads):
         opened.check()
-        for batch in curve.listed("--pipeline"):
+        for batch in curve.listed("⟨pipeline⟩"):
             stages = load_stages(words, batch=batch, device=opened.torch_device)
             timed.append(measure_pipeline(stages, device=opened, rules=rules, batch=batch, name=words))
     return tuple(timed)

@@ -16,6 +16,7 @@ from capplan.core.measurement.format import MeasurementFile, parse_points, point
 from capplan.core.measurement.types import Measurement, Point
 from capplan.errors import MeasurementError, MeasurementFileError, UsageError
 from capplan.files import cache_folder, read_file
+from capplan.wording import option_of, worded_fields
 
 _FLAGS = os.O_RDWR | os.O_CREAT | os.O_APPEND | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 
@@ -72,7 +73,7 @@ class MeasurementStore:
         Raises:
             MeasurementError: it cannot be written, as on a full disk; the file holds what it held before.
         """
-        line = point_to_line(point).encode()
+        line = point_to_line(worded_fields(point, option_of)).encode()
         before = os.fstat(self._descriptor).st_size
         try:
             written = os.write(self._descriptor, line)

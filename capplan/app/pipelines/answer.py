@@ -81,7 +81,7 @@ class PipelineRequest:
             UsageError: there is no such pipeline, parameter or part.
         """
         if self.workload.training is not None:
-            raise UsageError(f"{self.words} is a pipeline, which runs: --train is for a model; name a part of it.")
+            raise UsageError(f"{self.words} is a pipeline, which runs: ⟨train⟩ is for a model; name a part of it.")
         return with_part_settings(find_pipeline(self.words).with_settings(self.settings), self.part_settings)
 
     def offloads(self, pipeline: Pipeline) -> tuple[Offload, ...]:
@@ -198,7 +198,7 @@ def prepare_pipeline(request: PipelineRequest, traced: TracedParts) -> tuple[Pre
     """
     pipeline = request.pipeline()
     if request.degrees.gpu_count > 1 and not any(part.tokens for part in pipeline.parts):
-        raise UsageError(f"{pipeline.name} has no part whose sequence GPUs can share: leave out --ulysses and --ring.")
+        raise UsageError(f"{pipeline.name} has no part whose sequence GPUs can share: leave out ⟨ulysses⟩ and ⟨ring⟩.")
     parts = traced.of(pipeline, request)
     shown = next((part.whole for part in parts if part.part.kind is PartKind.DENOISER), parts[0].whole)
     workload = replace(shown.workload, framework=request.workload.framework)
@@ -271,13 +271,13 @@ class OpenedPipeline(Opened):
         others: list[tuple[str, str, PipelineRequest]] = []
         if request.workload.framework is Framework.EAGER:
             compiled = replace(request.workload, framework=Framework.COMPILE)
-            others.append(("compiled", "--framework compile", replace(request, workload=compiled)))
+            others.append(("compiled", "⟨framework⟩ compile", replace(request, workload=compiled)))
         if request.weights is None and any(part.quantises for part in pipeline.parts):
-            others.append(("fp8 weights", "--weights fp8", replace(request, weights="fp8")))
+            others.append(("fp8 weights", "⟨weights⟩ fp8", replace(request, weights="fp8")))
         if (steps := pipeline.parameters.get("steps", 0)) >= 2:
             fewer = int(steps) // 2
             halved = replace(request, settings={**request.settings, "steps": fewer})
-            others.append(("half the steps", f"--set steps={fewer}", halved))
+            others.append(("half the steps", f"⟨set⟩ steps={fewer}", halved))
         room = available_memory(best.gpu, utilization_fraction=terms.limits.utilization_fraction).expected
         effects = []
         for name, option, other in others:

@@ -41,6 +41,7 @@ from capplan.shapes.types import PlanDocument, PlannedRejection
 from capplan.specs.load import LoadFile, NamedLoad
 from capplan.specs.prices import Prices
 from capplan.version import __version__
+from capplan.wording import option_of, worded_fields
 
 _ROOFS = 4
 
@@ -144,7 +145,7 @@ def build_fleet_report(
         inventory=inventory,
     )
     made = _report(models, demand=services[0].demand, gpus=market.gpus, circumstances=circumstances)
-    cleaned: Report = printable_fields(replace(made, fleet=fleet_row(answer)))
+    cleaned: Report = worded_fields(printable_fields(replace(made, fleet=fleet_row(answer))), option_of)
     return cleaned
 
 
@@ -208,7 +209,7 @@ def _report(
         load_file=circumstances.load_file,
         local=circumstances.local,
     )
-    cleaned: Report = printable_fields(report)
+    cleaned: Report = worded_fields(printable_fields(report), option_of)
     return cleaned
 
 
@@ -216,9 +217,9 @@ def _check_mode(plan: PlanDocument, load: Load) -> None:
     """Refuse a plan of the wrong mode: a training purchase needs training steps, a service or a job inference."""
     mode = plan.workload.mode
     if isinstance(load, TrainingPurchase) and mode is not Mode.TRAINING:
-        raise UsageError(f"{plan.model.name}: a training purchase needs a plan of training steps; add --train.")
+        raise UsageError(f"{plan.model.name}: a training purchase needs a plan of training steps; add ⟨train⟩.")
     if isinstance(load, Service | Job) and mode is Mode.TRAINING:
-        raise UsageError(f"{plan.model.name}: a {load.kind} needs a plan of inference; drop --train.")
+        raise UsageError(f"{plan.model.name}: a {load.kind} needs a plan of inference; drop ⟨train⟩.")
 
 
 def _model_report(

@@ -132,7 +132,7 @@ def _point(fit: PlannedFit) -> BatchPoint:
 def _power_evidence(fit: PlannedFit) -> str:
     if isinstance(fit.power_evidence, str):
         return fit.power_evidence
-    return "upper bound: the saved plan holds no power, so that GPUs at work draw their limit; plan it with --energy"
+    return "upper bound: the saved plan holds no power, so that GPUs at work draw their limit; plan it with ⟨energy⟩"
 
 
 def speed_tier(evidence: Evidence) -> SpeedTier:

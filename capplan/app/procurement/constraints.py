@@ -101,7 +101,7 @@ def at_place(demand: ReportLoad, countries: Sequence[Country]) -> ReportLoad:
         figures = [figure for country in countries if (figure := _placed(key, country)) is not None]
         if not figures or is_own:
             unknown = key == "usd_per_kwh" and not is_own and any(country.code != _AT_HOME for country in countries)
-            missing = f"; of {_named(countries)} none is known: state yours with --tariff" if unknown else ""
+            missing = f"; of {_named(countries)} none is known: state yours with ⟨tariff⟩" if unknown else ""
             assumptions.append(replace(assumption, source=f"{assumption.source}{missing}"))
             continue
         placed = replace(

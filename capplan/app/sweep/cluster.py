@@ -42,7 +42,7 @@ def ray_module() -> Any:
     try:
         import ray
     except ImportError as error:
-        raise UsageError("--ray needs Ray: pip install 'capplan[sweep]'.") from error
+        raise UsageError("⟨ray⟩ needs Ray: pip install 'capplan[sweep]'.") from error
     return ray
 
 
@@ -84,7 +84,7 @@ def connect(address: str) -> Any:
     except (ConnectionError, ValueError, RuntimeError, TimeoutError) as error:
         reason = " ".join(str(error).split())[:200]
         raise UsageError(
-            f"--ray {address}: no Ray cluster answers there ({reason}); `ray start --head` starts one, and HOST:6379 "
+            f"⟨ray⟩ {address}: no Ray cluster answers there ({reason}); `ray start --head` starts one, and HOST:6379 "
             "names one."
         ) from error
     return ray
@@ -102,7 +102,7 @@ def _refuse_silent_address(address: str) -> None:
     try:
         socket.create_connection((host.strip("[]"), int(port)), timeout=_CONNECT_TIMEOUT_S).close()
     except OSError as error:
-        raise UsageError(f"--ray {address}: no Ray cluster answers there ({error.strerror or error}).") from error
+        raise UsageError(f"⟨ray⟩ {address}: no Ray cluster answers there ({error.strerror or error}).") from error
 
 
 def check_nodes(ray: Any) -> None:
@@ -113,7 +113,7 @@ def check_nodes(ray: Any) -> None:
     """
     answers = _answers_of_nodes(ray)
     if not answers:
-        raise UsageError("no node of the Ray cluster is left; start one, or leave out --ray.")
+        raise UsageError("no node of the Ray cluster is left; start one, or leave out ⟨ray⟩.")
     wrong = [f"{name}: {words}" for name, words in answers.items() if words]
     if wrong:
         shown = "; ".join(wrong[:_ALL_SHOWN])

@@ -81,7 +81,7 @@ def _refuse_code(models: Iterable[SweepModel], file: Path) -> None:
         if model.unknown is None and imports_code(model):
             raise UsageError(
                 f"{file}: the model {model.label[:120]!r} names code, which is not run for a file of data; add "
-                "--allow-code if you trust it."
+                "⟨allow-code⟩ if you trust it."
             )
 
 

@@ -27,6 +27,7 @@ from capplan.errors import MeasurementError, UnknownNameError
 from capplan.processes.supervisor import TRIES_TO_MEASURE, Worker, WorkerDiedError
 from capplan.processes.worker import UnexpectedError
 from capplan.specs import Gpus
+from capplan.wording import as_options
 
 MEASUREMENTS = "measurements.jsonl"
 _MARK = "capplan sweep --measure # "
@@ -274,7 +275,7 @@ def _measure_at(
             line = place.run(replace(task, device=place.device))
             done.put(Timed(task=task, line=line))
         except Exception as error:  # whatever a device or a cluster does costs this point alone
-            failed = Failed(kind=FailureKind.CRASH.value, reason=str(error))
+            failed = Failed(kind=FailureKind.CRASH.value, reason=as_options(str(error)))
             done.put(Timed(task=task, line=None, failed=failed))
     done.put(None)
 

@@ -118,7 +118,7 @@ def _refuse_other_folder(request: SweepRequest) -> None:
     if not _is_same_sweep(request, manifest):
         raise UsageError(
             f"{folder} holds the results of another sweep ({manifest.get('sweep_file') or 'made in Python'}); use "
-            "another folder, or add --force to replace them."
+            "another folder, or add ⟨force⟩ to replace them."
         )
 
 
@@ -203,7 +203,7 @@ class _SweepRun:
         def cells(job: PlanningJob) -> int:
             return sum(len(gpus) * sizes[name] for name, gpus in job.asked.items())
 
-        rules = ["what --measure would time is not counted"] if self.request.measure else []
+        rules = ["what ⟨measure⟩ would time is not counted"] if self.request.measure else []
         return SweepPreview(
             folder=str(self.request.output),
             models=len(self.sweep.models),

@@ -35,6 +35,7 @@ from capplan.llm.core.sharding import Sharding
 from capplan.probe.diffusers_index import PREFIX, published_component, published_name
 from capplan.probe.target.names import ZOOS, canonical_words
 from capplan.specs import Gpus
+from capplan.wording import as_options
 
 TraceName = tuple[str, int | None]
 """A configuration's words and the only batch that was traced, None for all."""
@@ -256,7 +257,7 @@ def _as_failed(error: CapplanError) -> Failed:
     if isinstance(error, _EarlierError):
         return error.failed
     kind = next((kind for type_, kind in _KINDS if isinstance(error, type_)), FailureKind.MODEL)
-    return Failed(kind=kind.value, reason=str(error))
+    return Failed(kind=kind.value, reason=as_options(str(error)))
 
 
 def served_columns(

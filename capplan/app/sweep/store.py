@@ -41,6 +41,7 @@ from capplan.core.gpus.prices import Price
 from capplan.core.sweep.overview import Failed
 from capplan.errors import UsageError
 from capplan.files import replace_whole
+from capplan.wording import as_options
 
 if TYPE_CHECKING:
     import pyarrow
@@ -284,8 +285,8 @@ class SweepStore:
             "gpu_sets": sets,
             "taken": list(taken),
         }
-        content = json.dumps(contents.manifest, indent=1, ensure_ascii=False, allow_nan=False).encode() + b"\n"
-        replace_whole(manifest_path(self.folder), content)
+        content = json.dumps(contents.manifest, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+        replace_whole(manifest_path(self.folder), as_options(content).encode())
         for path in self._state.glob(UNITS):
             if path.name != units_file:
                 path.unlink(missing_ok=True)

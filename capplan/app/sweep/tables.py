@@ -20,6 +20,7 @@ from capplan.app.sweep.schema import (
 )
 from capplan.core.gpus.prices import Price
 from capplan.errors import UsageError
+from capplan.wording import as_options
 
 if TYPE_CHECKING:
     import pyarrow
@@ -80,6 +81,8 @@ def planned_table(columns: Columns, *, model: str, workload: str) -> "pyarrow.Ta
     arrays = [pa.array([workload] * rows, pa.string())]
     for planned_column in PLANNED_COLUMNS:
         values = [model] * rows if planned_column.name == "model" else columns[planned_column.name]
+        if planned_column.kind is ColumnType.TEXT:
+            values = [as_options(value) if isinstance(value, str) else value for value in values]
         arrays.append(pa.array(values, _arrow_type(planned_column.kind)))
     return pa.Table.from_arrays(arrays, names=[WORKLOAD, *(planned_column.name for planned_column in PLANNED_COLUMNS)])
 

@@ -237,16 +237,16 @@ def parse_conditions(text: str) -> list[Condition]:
 def _parse_condition(text: str) -> Condition:
     match = _CONDITION.fullmatch(text)
     if match is None:
-        raise UsageError(f"--where {text!r} is not a comparison; write 'bf16 >= 300 TFLOP/s' or 'arch = Hopper'.")
+        raise UsageError(f"⟨where⟩ {text!r} is not a comparison; write 'bf16 >= 300 TFLOP/s' or 'arch = Hopper'.")
     attribute = find_attribute(match[1])
     sign, words = match[2], match[3].strip("'\"")
     if words in (Absence.UNSUPPORTED, Absence.UNKNOWN) and sign in ("=", "==", "!="):
         return Condition(attribute=attribute, operator=sign, wanted=Absence(words))
     if attribute.units is not None:
-        wanted = parse_quantity(words, attribute.units, what=f"--where {attribute.name}")
+        wanted = parse_quantity(words, attribute.units, what=f"⟨where⟩ {attribute.name}")
         return Condition(attribute=attribute, operator=sign, wanted=wanted)
     if sign not in ("=", "==", "!=") and attribute.name != "released":
-        raise UsageError(f"--where {text!r}: {attribute.name} is a word; compare it with = or !=.")
+        raise UsageError(f"⟨where⟩ {text!r}: {attribute.name} is a word; compare it with = or !=.")
     return Condition(attribute=attribute, operator=sign, wanted=words)
 
 

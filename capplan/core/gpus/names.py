@@ -98,7 +98,7 @@ def split_names(names: Sequence[str]) -> tuple[str, ...]:
     """
     split = [part.strip() for name in names for part in name.split(",")]
     if not all(split):
-        raise UsageError(f"--gpu {','.join(names)!r} holds an empty name; write it like t4,l4.")
+        raise UsageError(f"⟨gpu⟩ {','.join(names)!r} holds an empty name; write it like t4,l4.")
     return tuple(split)
 
 

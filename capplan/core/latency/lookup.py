@@ -476,7 +476,7 @@ def calibration_notes(calibration: Calibration | None, gpu: GpuSpec, workload: W
     if host is not None:
         notes.append(f"the host is {host.cpu} with torch {host.torch}, as measured")
     elif keeps_own_host(calibration, gpu, workload):
-        notes.append(f"{gpu.id} was timed on a host of its own, which is kept; --host states one for all GPUs")
+        notes.append(f"{gpu.id} was timed on a host of its own, which is kept; ⟨host⟩ states one for all GPUs")
     if calibration.serves != workload_kind(workload):
         notes.append(f"calibrated on {calibration.serves} steps, not on {workload_kind(workload)}{WIDER}")
     return tuple(notes)

@@ -94,7 +94,7 @@ def rank_memory(
     if gpus < 1:
         raise UsageError(f"the number of GPUs must be at least 1, not {gpus}.")
     if recording.configuration.training is None and sharding not in (ModelSharding.REPLICAS, ModelSharding.FSDP):
-        raise UsageError(f"{sharding} spreads what training keeps; inference takes replicas or fsdp, or add --train.")
+        raise UsageError(f"{sharding} spreads what training keeps; inference takes replicas or fsdp, or add ⟨train⟩.")
     held = _held_at_peak(rank_recording(recording, gpus=gpus, sharding=sharding), batch=alone.batch)
     parts = [
         MemoryPart(name=PART_NAMES[role], size_bytes=Interval.exact(size), origin=_origin(role, sharding, gpus))

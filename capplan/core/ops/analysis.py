@@ -190,7 +190,7 @@ def assumed_sizes(recording: Recording) -> str | None:
         else f"for {count} value{'' if count == 1 else 's'} that the data decides"
     )
     shares = [value.share for value in assumed if value.share is not None]
-    kept = f", {format_fraction(min(shares))} of candidates (--selected-share) as kept" if shares else ""
+    kept = f", {format_fraction(min(shares))} of candidates (⟨selected-share⟩) as kept" if shares else ""
     after = _share_after(recording)
     share = ""
     if after is not None:
@@ -224,7 +224,7 @@ def _of_assumed_value(assumed: AssumedValue) -> str:
     if name in _BRANCHES:
         return f"the data decides a branch or a size ({where}, {times}); the way that made-up input takes was traced"
     if name in _KEPT_ROWS:
-        kept = "all" if assumed.share is None else f"--selected-share {format_fraction(assumed.share)}"
+        kept = "all" if assumed.share is None else f"⟨selected-share⟩ {format_fraction(assumed.share)}"
         return f"the data decides how many rows are kept ({where}, {times}); {kept} of them are taken as kept"
     if name in _DISTINCT:
         return f"the data decides how many distinct values there are ({where}, {times}); one is assumed"

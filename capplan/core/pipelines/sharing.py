@@ -93,7 +93,7 @@ def _shared(kernel: Kernel, degrees: Degrees, lengths: Sequence[int], name: str)
         heads = kernel.inputs[0].shape[_HEADS].constant
         if heads % degrees.ulysses:
             raise UsageError(
-                f"{name}: {heads} heads cannot be dealt out to {degrees.ulysses} GPUs; --ulysses must divide {heads}."
+                f"{name}: {heads} heads cannot be dealt out to {degrees.ulysses} GPUs; ⟨ulysses⟩ must divide {heads}."
             )
         return replace(
             kernel,

@@ -614,4 +614,4 @@ def _host_sentences(part: Calibration | None, workload: Workload) -> tuple[str, 
     if words is None:
         return ()
     kept = "; GPUs whose waits for a host were timed keep that host" if workload.host is None else ""
-    return (f"kernels are launched by one machine for all GPUs: {words}{kept} (--host)",)
+    return (f"kernels are launched by one machine for all GPUs: {words}{kept} (⟨host⟩)",)

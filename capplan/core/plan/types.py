@@ -95,7 +95,7 @@ class Limits:
         if wanted is not None and rate.high < wanted:
             reason = (
                 f"reaches {rate.to_text(format_rate)}/s, wanted {format_rate(wanted)}/s: "
-                f"{gpus_carrying(wanted, latency)} GPUs needed (--rate {wanted:g}/s)"
+                f"{gpus_carrying(wanted, latency)} GPUs needed (⟨rate⟩ {wanted:g}/s)"
             )
             return BrokenSpeedLimit(
                 constraint=Constraint.THROUGHPUT, reason=reason, needed=wanted, available=rate.expected

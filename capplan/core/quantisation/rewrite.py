@@ -56,7 +56,7 @@ def quantise_trace(trace: Trace, scheme: Scheme) -> Trace:
     if not chosen:
         where = f" among {', '.join(scheme.only)}" if scheme.only else ""
         raise UsageError(
-            f"{trace.name} has no linear layer{where} that {scheme.name} quantises; drop --weights, or the "
+            f"{trace.name} has no linear layer{where} that {scheme.name} quantises; drop ⟨weights⟩, or the "
             "quantization_config of its config."
         )
     plan = _Plan(scheme=scheme, packed=chosen, parameters=_packed_parameters(trace, chosen))
@@ -77,7 +77,7 @@ def scheme_name(recording: Recording) -> str | None:
 
 def _refuse(recording: Recording, scheme: Scheme) -> None:
     if recording.configuration.training is not None:
-        raise UsageError(f"{scheme.name}: quantised weights are for inference: drop --train.")
+        raise UsageError(f"{scheme.name}: quantised weights are for inference: drop ⟨train⟩.")
     if recording.configuration.variant is Variant.AMP:
         raise UsageError(f"{scheme.name}: quantised weights are for models in fp16, bf16 or fp32, not under autocast.")
 

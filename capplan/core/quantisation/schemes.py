@@ -210,7 +210,7 @@ def _by_name(name: str, activations: str | None) -> Scheme:
         known = (*WEIGHTS, *SCHEMES, *_TORCHAO)
         raise UnknownNameError("format of weights", name, known, hint=f"Known: {', '.join((*WEIGHTS, *SCHEMES))}.")
     if activations is not None:
-        raise UsageError(f"--weights {name} says how activations are computed: drop --activations.")
+        raise UsageError(f"⟨weights⟩ {name} says how activations are computed: drop ⟨activations⟩.")
     return found
 
 

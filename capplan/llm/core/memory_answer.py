@@ -164,21 +164,21 @@ def answer_memory(
 def _check_engine(request: StatedDeployment) -> None:
     if request.engine is Engine.LLAMACPP and request.sharding.tensor > 1:
         raise UsageError(
-            f"llama.cpp divides a model by layers, so --tp {request.sharding.tensor} does not apply; "
-            f"use --pp {request.sharding.tensor}."
+            f"llama.cpp divides a model by layers, so ⟨tp⟩ {request.sharding.tensor} does not apply; "
+            f"use ⟨pp⟩ {request.sharding.tensor}."
         )
     if request.engine is Engine.LLAMACPP and request.adapters is not None:
         raise UsageError("adapters are counted for vllm, sglang and trtllm, which serve several of them at a time.")
     if request.engine is not Engine.LLAMACPP and request.sharding.offload is not None:
         raise UsageError(
-            f"{request.engine.value} keeps all layers on its GPUs; --gpu-layers and --n-cpu-moe are llama.cpp's."
+            f"{request.engine.value} keeps all layers on its GPUs; ⟨gpu-layers⟩ and ⟨n-cpu-moe⟩ are llama.cpp's."
         )
     if request.engine is Engine.LLAMACPP and request.kv_offload_bytes:
-        raise UsageError("--kv-offload is for vllm, sglang and trtllm; with llama.cpp use --gpu-layers.")
+        raise UsageError("⟨kv-offload⟩ is for vllm, sglang and trtllm; with llama.cpp use ⟨gpu-layers⟩.")
     if request.sequence_tokens is not None and request.sequence_tokens < 1:
-        raise UsageError(f"--max-len must be at least 1 token, not {request.sequence_tokens}.")
+        raise UsageError(f"⟨max-len⟩ must be at least 1 token, not {request.sequence_tokens}.")
     if request.fraction is not None and not 0 < request.fraction <= 1:
-        raise UsageError(f"--utilization must be above 0 and at most 1, not {request.fraction}.")
+        raise UsageError(f"⟨utilization⟩ must be above 0 and at most 1, not {request.fraction}.")
 
 
 def _check_format(request: StatedDeployment, quantisation: Quantisation) -> None:
@@ -193,7 +193,7 @@ def _check_format(request: StatedDeployment, quantisation: Quantisation) -> None
             others.insert(1, "fp8")
         own = "" if request.weights else f" (the checkpoint's own format of {request.model.architecture.name})"
         raise UsageError(
-            f"{request.gpu.id} has no {needed} arithmetic, which --weights {quantisation.format.name}{own} needs; "
+            f"{request.gpu.id} has no {needed} arithmetic, which ⟨weights⟩ {quantisation.format.name}{own} needs; "
             f"possible are {', '.join(others)}."
         )
 
@@ -204,7 +204,7 @@ def _length(request: StatedDeployment) -> int:
     if wanted is not None and longest is not None and wanted > longest:
         raise UsageError(
             f"{request.model.architecture.name} allows at most {longest} tokens (max_position_embeddings), "
-            f"so --max-len {wanted} is too long."
+            f"so ⟨max-len⟩ {wanted} is too long."
         )
     return wanted or longest or _DEFAULT_LENGTH
 
@@ -340,7 +340,7 @@ def _notes(request: StatedDeployment, memory: ServingMemory, kv: str, length: in
     if architecture.draft_layers:
         yield "layers for multi-token prediction are not loaded without speculation and not counted"
     if model.declares_fp8_cache and kv_element_bytes(kv) > 1:
-        yield "the checkpoint has scales for an fp8 cache; --kv fp8 doubles the tokens"
+        yield "the checkpoint has scales for an fp8 cache; ⟨kv⟩ fp8 doubles the tokens"
     if note := half_note(request.gpu, request.model.stored_as(request.weights).format.name, kv):
         yield note
     if request.engine is Engine.VLLM:
@@ -364,7 +364,7 @@ def _sharding_notes(request: StatedDeployment) -> Iterator[str]:
     if heads and sharding.tensor > min(heads):
         yield f"{min(heads)} key-value heads are repeated on {sharding.tensor} GPUs: each keeps at least one"
     if _is_latent(request.model) and sharding.tensor > 1:
-        yield "latent attention's cache is whole on every GPU: tensor parallelism does not divide it, --dp does"
+        yield "latent attention's cache is whole on every GPU: tensor parallelism does not divide it, ⟨dp⟩ does"
 
 
 def _offload_notes(architecture: Architecture, sharding: Sharding, stage: StageMemory) -> Iterator[str]:
@@ -415,7 +415,7 @@ def _offloaded_requests(request: StatedDeployment, answer: MemoryAnswer) -> Iter
 
     experts = (HostOffload(expert_layers=layers) for layers in range(1, count + 1) if architecture.is_moe)
     layers = (HostOffload(gpu_layers=layers) for layers in range(count, 0, -1))
-    for words, choices in (("--n-cpu-moe", experts), ("--gpu-layers", layers)):
+    for words, choices in (("⟨n-cpu-moe⟩", experts), ("⟨gpu-layers⟩", layers)):
         found = next((offload for offload in choices if fits(offload)), None)
         if found is not None:
             shown = found.expert_layers or found.gpu_layers
@@ -426,28 +426,28 @@ def _changed_requests(request: StatedDeployment, answer: MemoryAnswer) -> Iterat
     sharding = request.sharding
     if kv_element_bytes(answer.kv) > 1:
         narrow = "q8_0" if request.engine is Engine.LLAMACPP else "fp8"
-        yield f"--kv {narrow}", replace(request, kv=narrow)
+        yield f"⟨kv⟩ {narrow}", replace(request, kv=narrow)
     bits = answer.memory.deployment.quantisation.format.bits
     for name in ("fp8", "awq") if request.engine is not Engine.LLAMACPP else ("q8_0", "q4_k_m"):
         if request.model.stored_as(name).format.bits < bits - 0.01:
-            yield f"--weights {name}", replace(request, weights=name)
+            yield f"⟨weights⟩ {name}", replace(request, weights=name)
     if request.engine is not Engine.LLAMACPP:
         wider = replace(sharding, tensor=2 * sharding.tensor)
-        yield f"--tp {wider.tensor}", replace(request, sharding=wider)
+        yield f"⟨tp⟩ {wider.tensor}", replace(request, sharding=wider)
     deeper = replace(sharding, pipeline=2 * sharding.pipeline, offload=None)
-    yield f"--pp {deeper.pipeline}", replace(request, sharding=deeper)
+    yield f"⟨pp⟩ {deeper.pipeline}", replace(request, sharding=deeper)
     if request.engine is Engine.LLAMACPP and sharding.gpus == 1:
         yield from _offloaded_requests(request, answer)
     if _is_latent(request.model):
         spread = replace(sharding, tensor=1, data=sharding.tensor * sharding.data)
         if spread != sharding:
             spread = replace(spread, expert=spread.data)
-            yield f"--tp 1 --dp {spread.data} --ep {spread.data}", replace(request, sharding=spread)
+            yield f"⟨tp⟩ 1 ⟨dp⟩ {spread.data} ⟨ep⟩ {spread.data}", replace(request, sharding=spread)
     fraction = answer.memory.deployment.fraction
     if fraction < 0.95:
-        yield "--utilization 0.95", replace(request, fraction=0.95)
+        yield "⟨utilization⟩ 0.95", replace(request, fraction=0.95)
     if answer.sequence_tokens > 1024:
         half = answer.sequence_tokens // 2
         if answer.sequences == 0 and answer.max_context:
             half = min(half, answer.max_context)
-        yield f"--max-len {half}", replace(request, sequence_tokens=half)
+        yield f"⟨max-len⟩ {half}", replace(request, sequence_tokens=half)

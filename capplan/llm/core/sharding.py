@@ -86,17 +86,17 @@ def check_sharding(architecture: Architecture, sharding: Sharding) -> None:
     name, tensor = architecture.name, sharding.tensor
     if sharding.offload is not None and sharding.gpus > 1:
         raise UsageError(
-            f"layers in host memory are counted beside one GPU, not {sharding.gpus}: leave out --pp, --tp and --dp."
+            f"layers in host memory are counted beside one GPU, not {sharding.gpus}: leave out ⟨pp⟩, ⟨tp⟩ and ⟨dp⟩."
         )
     if sharding.offload is not None and sharding.offload.expert_layers and not architecture.is_moe:
-        raise UsageError(f"{name} has no experts, so --n-cpu-moe does nothing; --gpu-layers leaves out whole layers.")
+        raise UsageError(f"{name} has no experts, so ⟨n-cpu-moe⟩ does nothing; ⟨gpu-layers⟩ leaves out whole layers.")
     why = tensor_refusal(architecture, tensor)
     if why is not None:
         fitting = [str(size) for size in range(1, 65) if tensor_refusal(architecture, size) is None]
-        raise UsageError(f"{name}: --tp {tensor} is not possible because {why}; possible are {', '.join(fitting)}.")
+        raise UsageError(f"{name}: ⟨tp⟩ {tensor} is not possible because {why}; possible are {', '.join(fitting)}.")
     layer_count = len(architecture.layers)
     if sharding.pipeline > layer_count:
-        raise UsageError(f"{name}: --pp {sharding.pipeline} is more than its {layer_count} layers.")
+        raise UsageError(f"{name}: ⟨pp⟩ {sharding.pipeline} is more than its {layer_count} layers.")
     _check_experts(architecture, sharding)
 
 
@@ -140,15 +140,15 @@ def _mixer_refusal(mixer: Mixer, tensor: int) -> str | None:
 def _check_experts(architecture: Architecture, sharding: Sharding) -> None:
     name, expert, ranks = architecture.name, sharding.expert, sharding.tensor * sharding.data
     if expert > 1 and not architecture.is_moe:
-        raise UsageError(f"{name} has no experts, so --ep {expert} does nothing; leave it out.")
+        raise UsageError(f"{name} has no experts, so ⟨ep⟩ {expert} does nothing; leave it out.")
     if ranks % expert:
         divisors = ", ".join(str(size) for size in range(1, ranks + 1) if ranks % size == 0)
         raise UsageError(
-            f"{name}: --ep {expert} does not divide the {ranks} GPUs of a stage (tp × dp); possible are {divisors}."
+            f"{name}: ⟨ep⟩ {expert} does not divide the {ranks} GPUs of a stage (tp × dp); possible are {divisors}."
         )
     for experts in dict.fromkeys(experts for _, experts in architecture.expert_layers()):
         if expert > experts.count:
-            raise UsageError(f"{name}: --ep {expert} is more than its {experts.count} experts.")
+            raise UsageError(f"{name}: ⟨ep⟩ {expert} is more than its {experts.count} experts.")
         _check_expert_width(name, experts, sharding)
 
 
@@ -156,7 +156,7 @@ def _check_expert_width(name: str, experts: Experts, sharding: Sharding) -> None
     if experts.width % sharding.expert_tensor:
         raise UsageError(
             f"{name}: {sharding.expert_tensor} GPUs share one expert, which does not divide its width of "
-            f"{experts.width}; --ep {sharding.tensor * sharding.data} keeps experts whole."
+            f"{experts.width}; ⟨ep⟩ {sharding.tensor * sharding.data} keeps experts whole."
         )
 
 

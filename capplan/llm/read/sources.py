@@ -74,7 +74,7 @@ def _from_hub(name: str, *, download: bool) -> LanguageModel:
     if found is not None and found.hf_id is not None and found.hf_id.lower() == name.lower():
         return found
     raise SpecError(
-        f"hf:{name} is not in the local Hugging Face cache ({_hub_folder()}); --download fetches its configuration "
+        f"hf:{name} is not in the local Hugging Face cache ({_hub_folder()}); ⟨download⟩ fetches its configuration "
         "and headers alone, and `capplan llm models` lists what is built in."
     )
 

@@ -105,7 +105,7 @@ def parse_argument(words: str) -> Argument:
     """Read `name=value`: the value a Python literal, or else the text as it stands."""
     name, equals, text = words.partition("=")
     if not equals or not all(part.isidentifier() for part in name.split(".")):
-        raise UsageError(f"--arg {words!r} is not NAME=VALUE, e.g. --arg depth=50 or --arg act='gelu'.")
+        raise UsageError(f"⟨arg⟩ {words!r} is not NAME=VALUE, e.g. ⟨arg⟩ depth=50 or ⟨arg⟩ act='gelu'.")
     try:
         return name, ast.literal_eval(text)
     except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError):  # `{[]: 1}` has a key without a hash
@@ -116,11 +116,11 @@ def parse_input(words: str) -> InputSpec:
     """Read one `--input`: `NAME=[DTYPE:]DIM(xDIM)*`; the batch is prepended where no `N` stands."""
     match = _INPUT.fullmatch(words.strip())
     if match is None:
-        raise UsageError(f"--input {words!r} is not {GRAMMAR}.")
+        raise UsageError(f"⟨input⟩ {words!r} is not {GRAMMAR}.")
     dtype = match["dtype"] or "float32"
     if dtype not in _DTYPES:
         meant = nearest_names(dtype, _DTYPES) or ["float32", "int64", "bool"]
-        raise UsageError(f"--input {words!r}: unknown dtype {dtype!r}; did you mean {', '.join(meant)}?")
+        raise UsageError(f"⟨input⟩ {words!r}: unknown dtype {dtype!r}; did you mean {', '.join(meant)}?")
     dims = tuple(_parse_dim(dim, words) for dim in match["dims"].split("x"))
     return InputSpec(name=match["name"], dtype=dtype, shape=dims if BATCH in dims else (BATCH, *dims))
 
@@ -128,16 +128,16 @@ def parse_input(words: str) -> InputSpec:
 def parse_size(words: str) -> tuple[int, ...]:
     """Read `--input-size`: the shape of one sample without the batch, e.g. 3x640x640."""
     if not re.fullmatch(r"[1-9]\d*(x[1-9]\d*)*", words.strip()):
-        raise UsageError(f"--input-size {words!r} is not DIM(xDIM)*, e.g. 3x640x640, without the batch.")
-    return tuple(_parse_whole(dim, f"--input-size {words!r}") for dim in words.strip().split("x"))
+        raise UsageError(f"⟨input-size⟩ {words!r} is not DIM(xDIM)*, e.g. 3x640x640, without the batch.")
+    return tuple(_parse_whole(dim, f"⟨input-size⟩ {words!r}") for dim in words.strip().split("x"))
 
 
 def _parse_dim(text: str, words: str) -> Affine:
     if text == "N":
         return BATCH
     if not re.fullmatch(r"[1-9]\d*", text):
-        raise UsageError(f"--input {words!r}: dimension {text!r} is neither a positive integer nor N; {GRAMMAR}.")
-    return Affine(_parse_whole(text, f"--input {words!r}"))
+        raise UsageError(f"⟨input⟩ {words!r}: dimension {text!r} is neither a positive integer nor N; {GRAMMAR}.")
+    return Affine(_parse_whole(text, f"⟨input⟩ {words!r}"))
 
 
 def _parse_whole(digits: str, words: str) -> int:
@@ -193,24 +193,24 @@ class ModelRequest:
         """
         if self.weights is not None or self.activations is not None:
             raise UsageError(
-                "--weights and --activations are for what is worked out, not for what is run: quantise the model in a "
-                "step of your own, --prepare FILE.py:FUNCTION."
+                "⟨weights⟩ and ⟨activations⟩ are for what is worked out, not for what is run: quantise the model in a "
+                "step of your own, ⟨prepare⟩ FILE.py:FUNCTION."
             )
         if self.new_tokens is not None and not 1 <= self.new_tokens <= MOST_NEW_TOKENS:
-            raise UsageError(f"--new-tokens {self.new_tokens} must be from 1 to {MOST_NEW_TOKENS:,}.")
+            raise UsageError(f"⟨new-tokens⟩ {self.new_tokens} must be from 1 to {MOST_NEW_TOKENS:,}.")
         if self.inputs_from is not None and (self.inputs or self.input_size or self.seq_len):
-            raise UsageError("--inputs-from makes all inputs: drop --input, --input-size and --seq-len.")
+            raise UsageError("⟨inputs-from⟩ makes all inputs: drop ⟨input⟩, ⟨input-size⟩ and ⟨seq-len⟩.")
         if self.seq_len is not None and self.seq_len < 1:
-            raise UsageError(f"--seq-len {self.seq_len} must be at least 1.")
+            raise UsageError(f"⟨seq-len⟩ {self.seq_len} must be at least 1.")
         if self.seq_len is not None and self.seq_len > LONGEST_SEQUENCE:
-            raise UsageError(f"--seq-len must be at most {LONGEST_SEQUENCE:,} tokens; more are not traced.")
+            raise UsageError(f"⟨seq-len⟩ must be at most {LONGEST_SEQUENCE:,} tokens; more are not traced.")
         share = SELECTED_SHARE if self.selected_share is None else self.selected_share
         if not 0 < share <= 1:
-            raise UsageError(f"--selected-share {share:g} must be above 0 and at most 1, such as 0.25.")
+            raise UsageError(f"⟨selected-share⟩ {share:g} must be above 0 and at most 1, such as 0.25.")
         specs = tuple(map(parse_input, self.inputs))
         named = [spec.name for spec in specs if spec.name]
         if repeated := sorted({name for name in named if named.count(name) > 1}):
-            raise UsageError(f"--input names {', '.join(repeated)} twice.")
+            raise UsageError(f"⟨input⟩ names {', '.join(repeated)} twice.")
         return InputRequest(
             arguments=tuple(map(parse_argument, self.arg)),
             inputs=specs,

@@ -92,7 +92,7 @@ class FunctionInputs:
 
     def __call__(self, batch: int, device: Device) -> ModelInputs:
         """Call the function and put its tensors on the device."""
-        with model_code(f"--inputs-from {self.words} at batch {batch}", error=UsageError):
+        with model_code(f"⟨inputs-from⟩ {self.words} at batch {batch}", error=UsageError):
             made = self.function(batch)
         args, kwargs = _as_call(made, self.forward)
         args, kwargs = on_device((args, kwargs), device)
@@ -249,8 +249,8 @@ def image_of_stated_size(request: InputRequest, words: str, *, positional_names:
     if len(request.size) == 1:
         [side] = request.size
         raise UsageError(
-            f"{words}: --input-size {side} leaves open what it is the size of: write --input-size 3x{side}x{side} for "
-            f"an image, or --input {side} for a vector."
+            f"{words}: ⟨input-size⟩ {side} leaves open what it is the size of: write ⟨input-size⟩ 3x{side}x{side} for "
+            f"an image, or ⟨input⟩ {side} for a vector."
         )
     return SpecInputs(specs=(image_spec(request.size),), positional_names=positional_names)
 
@@ -265,12 +265,12 @@ def resized(size: tuple[int, ...], wanted: tuple[int, ...] | None) -> tuple[int,
         return size
     known, words = "x".join(map(str, size)), "x".join(map(str, wanted))
     if len(wanted) > len(size):
-        raise UsageError(f"--input-size {words} has more dimensions than the model's {known}.")
+        raise UsageError(f"⟨input-size⟩ {words} has more dimensions than the model's {known}.")
     if len(wanted) == 1 and len(size) >= _IMAGE_RANK:
         return (*size[:-2], *wanted, *wanted)
     if 1 < len(wanted) < len(size) and wanted[0] == size[0]:
         raise UsageError(
-            f"--input-size {words} could begin with the {size[0]} channels or not: write all dimensions of {known}, "
+            f"⟨input-size⟩ {words} could begin with the {size[0]} channels or not: write all dimensions of {known}, "
             "height and width alone, or one number for a square image."
         )
     return (*size[: len(size) - len(wanted)], *wanted)
@@ -283,7 +283,7 @@ def asked_inputs(
     if request.inputs_from is not None:
         from capplan.probe.foreign.importing import load_function
 
-        function = load_function(request.inputs_from, "--inputs-from", as_cpu=request.as_cpu)
+        function = load_function(request.inputs_from, "⟨inputs-from⟩", as_cpu=request.as_cpu)
         return FunctionInputs(words=request.inputs_from, function=function, forward=forward)
     if request.inputs:
         return SpecInputs(specs=request.inputs, positional_names=positional_names)
@@ -297,4 +297,4 @@ def refuse_seq_len(words: str, request: InputRequest) -> None:
         UsageError: it was given.
     """
     if request.seq_len is not None:
-        raise UsageError(f"--seq-len is for transformers models (hf:...), and {words} is not one: use --input.")
+        raise UsageError(f"⟨seq-len⟩ is for transformers models (hf:...), and {words} is not one: use ⟨input⟩.")

@@ -99,7 +99,7 @@ class TorchDevice:
 
     def make_event(self) -> Event:
         """Raise an error, because a device without a queue has no events."""
-        raise MeasurementError(f"{self.kind} has no events to time with; use --methods naive,sync.")
+        raise MeasurementError(f"{self.kind} has no events to time with; use ⟨methods⟩ naive,sync.")
 
     def flush_cache(self) -> None:
         """Write a buffer larger than the last cache."""
@@ -130,5 +130,5 @@ class TorchDevice:
     @contextlib.contextmanager
     def limited_to(self, allowed_bytes: int) -> Iterator[None]:
         """Raise an error, because no memory limit can be set on this kind of device. [bytes]"""
-        raise MeasurementError(f"no memory limit of {allowed_bytes} bytes can be set on {self.kind}; use --max-batch.")
+        raise MeasurementError(f"no memory limit of {allowed_bytes} bytes can be set on {self.kind}; use ⟨max-batch⟩.")
         yield

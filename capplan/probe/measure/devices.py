@@ -229,7 +229,7 @@ class CpuDevice(TorchDevice):
         """
         used = _status_bytes("/proc/self/status", "VmData")
         if used is None:
-            raise MeasurementError("this system does not report process sizes; use --max-batch instead of a limit.")
+            raise MeasurementError("this system does not report process sizes; use ⟨max-batch⟩ instead of a limit.")
         import resource  # Windows has no such module, and no limit either
 
         soft, hard = resource.getrlimit(resource.RLIMIT_DATA)

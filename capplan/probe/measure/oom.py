@@ -77,5 +77,5 @@ def _point_error(error: BaseException, doing: str) -> PointError:
     if is_out_of_memory(error):
         return PointError(MeasurementFailure.OUT_OF_MEMORY, f"{doing} ran out of memory: {first_line(error)}")
     is_sticky = any(words in str(error).lower() for words in ("cuda error", "hip error", "device-side assert"))
-    hint = "; the device may be left unusable to this process: add --isolate" if is_sticky else ""
+    hint = "; the device may be left unusable to this process: add ⟨isolate⟩" if is_sticky else ""
     return PointError(MeasurementFailure.ERROR, f"{doing} failed: {first_line(error)}{hint}")

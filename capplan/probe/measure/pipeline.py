@@ -35,15 +35,15 @@ def load_stages(words: str, *, batch: int, device: torch.device) -> tuple[Stage,
     Raises:
         UsageError: no such file or function, or what it returns are no stages.
     """
-    function = load_function(words, "--pipeline")
-    with model_code(f"--pipeline {words}", error=UsageError):
+    function = load_function(words, "⟨pipeline⟩")
+    with model_code(f"⟨pipeline⟩ {words}", error=UsageError):
         made = function(batch, device)
     try:
         stages = tuple(Stage(name=str(name), run=run) for name, run in made)
     except (TypeError, ValueError) as error:
-        raise UsageError(f"--pipeline {words} must return pairs of a name and a function.") from error
+        raise UsageError(f"⟨pipeline⟩ {words} must return pairs of a name and a function.") from error
     if not stages or not all(callable(stage.run) for stage in stages):
-        raise UsageError(f"--pipeline {words} must return pairs of a name and a function.")
+        raise UsageError(f"⟨pipeline⟩ {words} must return pairs of a name and a function.")
     return stages
 
 

@@ -201,6 +201,6 @@ def _notes(warm: WarmUp, method: TimingMethod, rules: Rules, samples_s: Sequence
     elif median(samples_s) > _DISTURBED * min(samples_s):
         notes.append(
             f"the median is {median(samples_s) / min(samples_s):.1f} times the fastest repetition: other programs or "
-            "too many threads disturb it (--threads)"
+            "too many threads disturb it (⟨threads⟩)"
         )
     return tuple(notes)

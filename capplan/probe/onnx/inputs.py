@@ -31,7 +31,7 @@ def find_inputs(model: OnnxModel, request: InputRequest, words: str) -> FileInpu
         UsageError: the graph takes something other than tensors, or what was said does not fit it.
     """
     if request.arguments or request.inputs_from:
-        raise UsageError(f"{words} is an ONNX file: it takes no --arg and no --inputs-from; give shapes with --input.")
+        raise UsageError(f"{words} is an ONNX file: it takes no ⟨arg⟩ and no ⟨inputs-from⟩; give shapes with ⟨input⟩.")
     ports = model.graph.inputs
     if not ports:
         raise UsageError(f"{words} takes no tensors.")
@@ -46,13 +46,13 @@ def find_inputs(model: OnnxModel, request: InputRequest, words: str) -> FileInpu
     varies = any(BATCH in spec.shape for spec in made)
     if given and not any(BATCH in spec.shape for spec in specs) and varies:
         notes[
-            "the file fixes the batch, and --input overrides it: shapes inside that fix it, too, would be refused."
+            "the file fixes the batch, and ⟨input⟩ overrides it: shapes inside that fix it, too, would be refused."
         ] = None
     first = made[0].shape
     return FileInputs(
         made=SpecInputs(specs=tuple(made), positional_names=tuple(port.name for port in ports)),
         fixed=f"{words} has a fixed batch",
-        instead="export it with dynamic axes, or give the inputs with --input and N for the batch.",
+        instead="export it with dynamic axes, or give the inputs with ⟨input⟩ and N for the batch.",
         only_batch=None if varies else first[0].constant if first else 1,
         notes=tuple(notes),
     )
@@ -97,15 +97,15 @@ def _assumed(port: Port, axis: int, dim: Dim, request: InputRequest, notes: dict
     """Return the size of a dimension that varies apart from the batch: the stated one, or a usual one."""
     shape = port.shape or ()
     if _is_image(port):
-        size, option = (DEFAULT_CHANNELS if axis == 1 else DEFAULT_IMAGE), "--input-size"
+        size, option = (DEFAULT_CHANNELS if axis == 1 else DEFAULT_IMAGE), "⟨input-size⟩"
         if request.size is not None and len(request.size) == len(shape) - 1:
             return request.size[axis - 1]
     else:
-        size, option = DEFAULT_TOKENS, "--seq-len"
+        size, option = DEFAULT_TOKENS, "⟨seq-len⟩"
         if request.seq_len is not None:
             return request.seq_len
     name = f"dimension {dim!r}" if dim else f"dimension {axis}"
-    notes[f"{name} of the input {port.name!r} varies and is taken as {size}; give another by {option} or --input."] = (
+    notes[f"{name} of the input {port.name!r} varies and is taken as {size}; give another by {option} or ⟨input⟩."] = (
         None
     )
     return size
@@ -136,7 +136,7 @@ def _overridden(spec: InputSpec, port: Port, given: InputSpec | None, words: str
         return spec
     if len(given.shape) != len(spec.shape):
         raise UsageError(
-            f"{words}: its input {port.name!r} has {len(spec.shape)} dimensions, and --input gives {len(given.shape)} "
+            f"{words}: its input {port.name!r} has {len(spec.shape)} dimensions, and ⟨input⟩ gives {len(given.shape)} "
             "(the batch included)."
         )
     return replace(spec, shape=given.shape)

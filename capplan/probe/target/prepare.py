@@ -47,7 +47,7 @@ def _find_step(name: str) -> Step:
     if ":" in name:
         from capplan.probe.foreign.importing import load_function
 
-        return load_function(name, "--prepare")
+        return load_function(name, "⟨prepare⟩")
     word, equals, number = name.partition("=")
     if word not in _STEPS:
         raise UnknownNameError("step", word, _STEPS, hint=f"Known: {', '.join(_STEPS)}. Your own is FILE.py:function.")
@@ -56,7 +56,7 @@ def _find_step(name: str) -> Step:
         return step
     if word not in _NUMBERED or not number.isdecimal() or not 1 <= int(number) <= _LARGEST_NUMBER:
         takes = ", ".join(f"{step}=N" for step in sorted(_NUMBERED))
-        raise UsageError(f"--prepare {name} is not a step; steps that take a number from 1 are {takes}.")
+        raise UsageError(f"⟨prepare⟩ {name} is not a step; steps that take a number from 1 are {takes}.")
     return named_step(partial(step, int(number)), name)
 
 
@@ -96,7 +96,7 @@ def _fast_norm(module: torch.nn.Module) -> None:
     """Run timm's norms in the dtype that autocast gives them; timm's global switch would do so at construction."""
     norms = [part for part in module.modules() if hasattr(part, "_fast_norm")]
     if not norms:
-        raise UsageError("--prepare fast_norm: the model has none of timm's norms.")
+        raise UsageError("⟨prepare⟩ fast_norm: the model has none of timm's norms.")
     for norm in norms:
         setattr(norm, "_fast_norm", True)  # noqa: B010 # mypy takes any attribute of a module for a tensor
 
@@ -111,7 +111,7 @@ def _lora(*given: Any) -> None:
     size = int(rank[0]) if rank else 16
     linear = [(parent, name, child) for parent, name, child in _places(module) if type(child) is torch.nn.Linear]
     if not linear:
-        raise UsageError("--prepare lora: the model has no linear layer.")
+        raise UsageError("⟨prepare⟩ lora: the model has no linear layer.")
     module.requires_grad_(False)
     for parent, name, child in linear:
         setattr(parent, name, _Adapted(child, size))
@@ -156,7 +156,7 @@ def _merge_lora(module: torch.nn.Module) -> torch.nn.Module | None:
         return unload()  # type: ignore[no-any-return] # peft is untyped
     adapted = [(parent, name, child) for parent, name, child in _places(module) if isinstance(child, _Adapted)]
     if not adapted:
-        raise UsageError("--prepare merge_lora: the model has no low-rank adapters.")
+        raise UsageError("⟨prepare⟩ merge_lora: the model has no low-rank adapters.")
     for parent, name, child in adapted:
         setattr(parent, name, child.base)
     return None
@@ -174,7 +174,7 @@ def _drop_layers(*given: Any) -> None:
     longest = max(stacks, key=len, default=None)
     if longest is None or len(longest) <= dropped:
         have = 0 if longest is None else len(longest)
-        raise UsageError(f"--prepare drop_layers={dropped}: the longest stack of like layers has {have}.")
+        raise UsageError(f"⟨prepare⟩ drop_layers={dropped}: the longest stack of like layers has {have}.")
     for _ in range(dropped):
         del longest[-1]
 
@@ -227,7 +227,7 @@ def _no_match(pattern: str, names: Sequence[str]) -> str:
     nearest = nearest_names(pattern, [*sorted(modules), *names])
     known = nearest or [*sorted({f"{path[0]}.*" if len(path) > 1 else path[0] for path in paths})[:_SHOWN]]
     near = f"; the nearest: {', '.join(known)}." if known else ": the model has none."
-    return f"--freeze {pattern!r} matches no name of a parameter{near}"
+    return f"⟨freeze⟩ {pattern!r} matches no name of a parameter{near}"
 
 
 _SHOWN = 5
@@ -266,11 +266,11 @@ class _Generates(torch.nn.Module):
         super().__init__()
         generate = getattr(model, "generate", None)
         if not callable(generate):
-            raise UsageError(f"--new-tokens: {type(model).__name__} has no method generate{_who_has(model)}.")
+            raise UsageError(f"⟨new-tokens⟩: {type(model).__name__} has no method generate{_who_has(model)}.")
         taken = inspect.signature(generate).parameters
         if "max_new_tokens" not in taken and not any(p.kind is p.VAR_KEYWORD for p in taken.values()):
             raise UsageError(
-                f"--new-tokens: {type(model).__name__}.generate takes no max_new_tokens, but {', '.join(taken)}; name "
+                f"⟨new-tokens⟩: {type(model).__name__}.generate takes no max_new_tokens, but {', '.join(taken)}; name "
                 "a function that returns a module whose forward calls it."
             )
         self.model = model
@@ -289,7 +289,7 @@ class _Generates(torch.nn.Module):
             UsageError: in training.
         """
         if self.training:
-            raise UsageError("--new-tokens is about inference: a training step runs the forward pass alone.")
+            raise UsageError("⟨new-tokens⟩ is about inference: a training step runs the forward pass alone.")
         given = {name: value for name, value in kwargs.items() if not name.startswith(("decoder_", "labels"))}
         return self.model.generate(*args, **given, **self._asked)  # type: ignore[operator]  # a method, seen in __init__
 

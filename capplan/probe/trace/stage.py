@@ -196,7 +196,7 @@ class TraceStage:
         if place is None or first is None or first[0] != place[1] or given is None or "channel" not in located:
             return ""
         takes = first[1].in_channels
-        build = f"build the model for {given} (timm: --arg in_chans={given})"
+        build = f"build the model for {given} (timm: ⟨arg⟩ in_chans={given})"
         return f"; {place[1]} takes {takes} channels: give inputs of as many, or {build}."
 
     def _advice(self, cause: BaseException) -> str:
@@ -209,7 +209,7 @@ class TraceStage:
             name, shape = floats[0] if floats else ("", (batch, 3, 224, 224))
             dims = "x".join(("N", *map(str, shape[1:])) if shape[:1] == (batch,) else map(str, shape))
             named = "" if name.startswith("input") or not name.isidentifier() else f"{name}="
-            return f"; for weights of 16 bits give inputs of their dtype, such as --input {named}{half}:{dims}."
+            return f"; for weights of 16 bits give inputs of their dtype, such as ⟨input⟩ {named}{half}:{dims}."
         is_of_code = isinstance(cause, ImportError | AttributeError | NameError | NotImplementedError | OSError)
         return "." if is_of_code or any(part in words.lower() for part in _NOT_OF_INPUTS) else _ADVICE
 
@@ -295,10 +295,10 @@ _DRAWS_NOTE = (
     "generator; one draw was traced"
 )
 _GRADIENT_NOTE = (
-    "gradients are on in inference, because the forward differentiates or --grad asks for it: what a backward pass "
+    "gradients are on in inference, because the forward differentiates or ⟨grad⟩ asks for it: what a backward pass "
     "takes is kept"
 )
-_ADVICE = "; see that the inputs are what the model takes (--input, --inputs-from) and that it runs on the CPU."
+_ADVICE = "; see that the inputs are what the model takes (⟨input⟩, ⟨inputs-from⟩) and that it runs on the CPU."
 _NOT_OF_INPUTS = (
     "not supported", "not implemented", "not read", "not an operator", "cannot be counted", "meta tensor", "cuda",
     "need their data", "exceeds", "a loop of more than", "overflow",

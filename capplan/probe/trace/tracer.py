@@ -133,7 +133,7 @@ def _note_of_no_products(recording: Recording, parameters: Sequence[Parameter]) 
     if lines:
         raise TraceError(
             f"a loop or branch at {lines[0]} depends on data that is unknown, and without it nothing multiplies "
-            f"{named}, so that no count would be true: bound the loop, or give inputs with values (--inputs-from) that "
+            f"{named}, so that no count would be true: bound the loop, or give inputs with values (⟨inputs-from⟩) that "
             "a run on the CPU ends with."
         )
     return (f"no products of matrices: nothing that was traced reads {named}",)

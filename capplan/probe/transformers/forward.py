@@ -34,7 +34,7 @@ def _past_values(config: Any, _request: InputRequest) -> list[InputSpec]:
     """
     length = getattr(config, "context_length", None) or getattr(config, "prediction_length", 512)
     if length is None:
-        raise UsageError(f"the config of {config.model_type} states no prediction_length: --arg prediction_length=24.")
+        raise UsageError(f"the config of {config.model_type} states no prediction_length: ⟨arg⟩ prediction_length=24.")
     lags = getattr(config, "lags_sequence", None)
     steps = Affine(length + (max(lags) if lags else 0))
     if config.model_type in ("patchtst", "patchtsmixer"):
@@ -62,7 +62,7 @@ def _blip_tokens(config: Any, request: InputRequest) -> list[InputSpec]:
     text = [plain_token(config)] * sequence(config, request)
     placeholder = getattr(config, "image_token_id", None) or config.image_token_index
     if placeholder is None:
-        raise UsageError(f"the config of {config.model_type} states no image token: --arg image_token_index=50265.")
+        raise UsageError(f"the config of {config.model_type} states no image token: ⟨arg⟩ image_token_index=50265.")
     row = (*[placeholder] * config.num_query_tokens, *text)
     return [InputSpec(name="input_ids", dtype="int64", shape=(BATCH, Affine(len(row))), row=row)]
 
@@ -199,8 +199,8 @@ def transformers_inputs(config: Any, model_class: Any, words: str, request: Inpu
             made = MAKERS[name](config, request)
         except (KeyError, AttributeError, TypeError, ValueError) as error:  # no such maker, or a config unlike others
             raise UsageError(
-                f"{words}: what its input {name} is cannot be derived from the config; state the inputs with --input "
-                f"or --inputs-from (its forward takes {', '.join(needed)})."
+                f"{words}: what its input {name} is cannot be derived from the config; state the inputs with ⟨input⟩ "
+                f"or ⟨inputs-from⟩ (its forward takes {', '.join(needed)})."
             ) from error
         specs.extend(spec if spec.name else replace(spec, name=name) for spec in made)
     return SpecInputs(specs=tuple(specs))

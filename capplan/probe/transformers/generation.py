@@ -16,7 +16,7 @@ def encoder_of(module: torch.nn.Module) -> torch.nn.Module:
     take = getattr(module, "get_encoder", None)
     is_pair = getattr(getattr(module, "config", None), "is_encoder_decoder", False)
     if not callable(take) or not is_pair:
-        raise UsageError(f"--prepare encoder: {type(module).__name__} is not an encoder-decoder of transformers.")
+        raise UsageError(f"⟨prepare⟩ encoder: {type(module).__name__} is not an encoder-decoder of transformers.")
     return take()  # type: ignore[no-any-return] # transformers is untyped here
 
 
@@ -26,7 +26,7 @@ def decode_step(*given: Any) -> torch.nn.Module:
     context = int(number[0]) if number else 256
     config = getattr(module, "config", None)
     if config is None or not hasattr(config, "vocab_size"):
-        raise UsageError(f"--prepare decode: {type(module).__name__} is not a language model of transformers.")
+        raise UsageError(f"⟨prepare⟩ decode: {type(module).__name__} is not a language model of transformers.")
     decoder = module.get_decoder() if getattr(config, "is_encoder_decoder", False) else module
     named = type(type(decoder).__name__, (_DecodeStep,), {})  # answers show the class that people know
     step: torch.nn.Module = named(module, context)
@@ -54,7 +54,7 @@ class _DecodeStep(torch.nn.Module):
         """
         tokens = input_ids if decoder_input_ids is None else decoder_input_ids
         if tokens is None or others:
-            raise UsageError("--prepare decode: a step takes a token for each sequence: --input input_ids=int64:Nx1.")
+            raise UsageError("⟨prepare⟩ decode: a step takes a token for each sequence: ⟨input⟩ input_ids=int64:Nx1.")
         input_ids = tokens[:, -1:]
         batch, like = input_ids.shape[0], self.inner.get_input_embeddings().weight
         own = self._cache(batch, self.context, like)
@@ -89,7 +89,7 @@ class _DecodeStep(torch.nn.Module):
                 return value
         wanted = " or ".join(names)
         raise UsageError(
-            f"--prepare decode: the config of {self.config.model_type} has no {wanted}, so that there is no cache of "
+            f"⟨prepare⟩ decode: the config of {self.config.model_type} has no {wanted}, so that there is no cache of "
             "keys and values to make."
         )
 

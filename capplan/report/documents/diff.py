@@ -192,7 +192,7 @@ class Gate:
 
     def __post_init__(self) -> None:
         if self.utilization_fraction is self.min_throughput_per_s is self.max_latency_s is None:
-            raise UsageError("a gate needs a limit: --utilization, --min-throughput or --max-latency.")
+            raise UsageError("a gate needs a limit: ⟨utilization⟩, ⟨min-throughput⟩ or ⟨max-latency⟩.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

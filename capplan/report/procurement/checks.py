@@ -48,7 +48,7 @@ def _checks(report: Report, model: ModelReport, option: OptionRow) -> Iterator[C
         yield Check(
             "engineering",
             f"speed of {name}: {option.evidence.speed_evidence or option.evidence.speed_tier}",
-            "rent one for an hour, run capplan measure on it and pass its file to --measured",
+            "rent one for an hour, run capplan measure on it and pass its file to ⟨measured⟩",
         )
     what, how = _LOADS[type(report.of(model).demand.load)]
     yield Check("engineering", what, how)

@@ -29,6 +29,7 @@ from capplan.units import (
     format_speedup,
     format_watts,
 )
+from capplan.wording import as_options
 
 WIDTH = 100
 MOST_LINES = 20
@@ -243,7 +244,7 @@ def _host_lines(plan: Plan) -> list[Line]:
     kept = [gpu_id for gpu_id in plan.own_hosts if gpu_id in waiting]
     if not kept or {fit.gpu.id for fit in plan.fits} == set(plan.own_hosts):
         return []
-    return [labelled("Host", f"{plan.host}, but {', '.join(kept)} as timed (--host sets one for all)")]
+    return [labelled("Host", f"{plan.host}, but {', '.join(kept)} as timed (⟨host⟩ sets one for all)")]
 
 
 def _fits_lines(plan: Plan, width: int) -> list[Line]:
@@ -270,7 +271,7 @@ def _all_misses(plan: Plan, nearest: Sequence[Rejection]) -> list[Line]:
         for index, rejection in enumerate(nearest[:_MOST_MISSES])
     ]
     more = len(nearest) - len(lines)
-    lines += [labelled("", f"{more} more: --all")] if more > 0 else []
+    lines += [labelled("", f"{more} more: ⟨all⟩")] if more > 0 else []
     return lines + [labelled("Try", text) for text in _remedies(nearest)]
 
 
@@ -286,7 +287,7 @@ def _take_lines(plan: Plan, width: int) -> list[Line]:
     ]
     rented = {recommendation.fit.gpu.id: plan.offer_words(recommendation.fit) for recommendation in plan.recommended}
     if offers := [f"{gpu}: {words}" for gpu, words in rented.items() if words]:
-        lines.append(_fitted("Rent", offers, width=width, separator="; ", rest="; {} more: --all"))
+        lines.append(_fitted("Rent", offers, width=width, separator="; ", rest="; {} more: ⟨all⟩"))
     best = plan.best()
     if best is not None and (local := plan.local_cost(best)) is not None:
         lines.append(labelled(f"In {local.currency}", local_words(local)))
@@ -535,16 +536,16 @@ def _remedies(nearest: Sequence[Rejection]) -> list[str]:
     """Return what would make the nearest miss fit: a GPU that holds the batch names the limit that binds."""
     first = nearest[0] if nearest else None
     if first is not None and first.constraint is Constraint.LATENCY and first.needed:
-        least = f"--max-latency {format_seconds(first.needed).replace(' ', '')} is what {first.gpu.id} needs"
-        return [f"{least} at batch {first.batch}; a smaller --batch takes less"]
+        least = f"⟨max-latency⟩ {format_seconds(first.needed).replace(' ', '')} is what {first.gpu.id} needs"
+        return [f"{least} at batch {first.batch}; a smaller ⟨batch⟩ takes less"]
     if first is not None and first.constraint is Constraint.THROUGHPUT and first.needed:
-        return [f"--rate {first.needed:g}/s instead, which counts the GPUs that carry it together"]
+        return [f"⟨rate⟩ {first.needed:g}/s instead, which counts the GPUs that carry it together"]
     by_memory = next((rejection for rejection in nearest if rejection.constraint is Constraint.MEMORY), None)
     if by_memory is None:
         return []
     found = []
     if by_memory.max_batch:
-        found.append(f"--batch {by_memory.certain_batch or by_memory.max_batch} is the largest on {by_memory.gpu.id}")
+        found.append(f"⟨batch⟩ {by_memory.certain_batch or by_memory.max_batch} is the largest on {by_memory.gpu.id}")
     if by_memory.min_gpus:
         found.append(f"{by_memory.min_gpus} × {by_memory.gpu.id} at least, with the weights sharded")
     return found
@@ -567,7 +568,7 @@ def _remark_lines(plan: Plan, ids: Sequence[str], width: int) -> list[Line]:
 def more_words(count: int) -> str:
     """Return words on the GPUs that fit and are not shown; empty where all are shown."""
     fit = "GPU fits" if count == 1 else "GPUs fit"
-    return f"{count} more {fit}: --all or --top N. " if count > 0 else ""
+    return f"{count} more {fit}: ⟨all⟩ or ⟨top⟩ N. " if count > 0 else ""
 
 
 def price_days(plan: Plan) -> str:
@@ -600,8 +601,10 @@ def _note_lines(plan: Plan, width: int) -> list[Line]:
     found = [*plan.cautions[1:], *plan.notes]
     if not found:
         return []
-    more = f" ({len(found) - 1} more: --all)" if len(found) > 1 else ""
-    texts = textwrap.wrap(f"Note: {found[0].rstrip('.')}.{more}", width, subsequent_indent=" " * len("Note: "))
+    more = f" ({len(found) - 1} more: ⟨all⟩)" if len(found) > 1 else ""
+    texts = textwrap.wrap(
+        as_options(f"Note: {found[0].rstrip('.')}.{more}"), width, subsequent_indent=" " * len("Note: ")
+    )
     kept = [texts[0], " ".join([texts[1], *map(str.strip, texts[2:])])] if len(texts) > 1 else texts
     return [line(Span(text=text, style=Style.UNSURE)) for text in kept]
 

@@ -48,7 +48,7 @@ def analysis_sections(analysis: Analysis, *, depth: int | None = 2, top: int = 2
     ]
     if shown := analysis.by_module_and_operator[:top]:
         hidden = len(analysis.by_module_and_operator) - len(shown)
-        more = f", the first {len(shown)} of {len(shown) + hidden} by FLOPs: --top, or --format csv" if hidden else ""
+        more = f", the first {len(shown)} of {len(shown) + hidden} by FLOPs: ⟨top⟩, or --format csv" if hidden else ""
         rows = shown if hidden else [*shown, _total(analysis, module="total", operator="")]
         sections.append(Section([Table(_share_columns(analysis), rows)], title=f"By module and operator{more}"))
     dtype_blocks: list[Block] = [Table(_DTYPES, _dtype_rows(analysis))]
@@ -72,7 +72,7 @@ def coverage_lines(analysis: Analysis) -> list[str]:
 
 
 def _assumed(value: AssumedValue) -> str:
-    kept = "" if value.share is None else f", {format_fraction(value.share)} kept by --selected-share"
+    kept = "" if value.share is None else f", {format_fraction(value.share)} kept by ⟨selected-share⟩"
     return f"{value.what} ({value.count} times{kept})"
 
 

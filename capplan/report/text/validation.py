@@ -18,7 +18,7 @@ _FIGURES = ("rows", "median", "mean", "p90", "bias", "≤10 %", "≤25 %", "cove
 
 _CALIBRATE_FIRST = (
     "note: rows were timed on this CPU; small steps wait for what calls into PyTorch cost here: measure that first "
-    "with `capplan calibrate host -o mine.yaml`, then add --calibration mine.yaml"
+    "with `capplan calibrate host -o mine.yaml`, then add ⟨calibration⟩ mine.yaml"
 )
 
 

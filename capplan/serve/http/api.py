@@ -20,6 +20,7 @@ from capplan.serve.service import PlanningService
 from capplan.serve.sharing import BusyError
 from capplan.verbs.gpus import GpuQuestion
 from capplan.verbs.statement.contract import to_json
+from capplan.verbs.statement.options import Door
 from capplan.verbs.statement.registry import find_verb, served_verbs
 from capplan.verbs.trace import TraceQuestion
 
@@ -105,7 +106,8 @@ async def ask(service: PlanningService, request: Request, task: Task) -> Reply:
         raise ProblemError(error.status, str(error), headers={"Retry-After": str(error.retry_after_s)}) from error
     if isinstance(outcome, Refusal):
         is_command = request.headers.get("capplan-door") == "command"
-        raise refused(outcome.message if is_command else outcome.in_json_names(task.question), outcome.exit_code)
+        door = Door.COMMAND if is_command else Door.HTTP
+        raise refused(outcome.worded(task.question, door), outcome.exit_code)
     return outcome
 
 

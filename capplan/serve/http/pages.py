@@ -33,6 +33,7 @@ from capplan.serve.service import PlanningService
 from capplan.serve.settings import Settings
 from capplan.serve.sharing import BusyError
 from capplan.verbs.llm.fields import ENGINES
+from capplan.wording import WordOf, option_of, worded
 
 FIRST_ANSWER_S = 1.5
 """How long the page waits for its first answer before it is sent without, for the script to fetch."""
@@ -54,6 +55,7 @@ class _FormPage:
         is_asked: Whether there is anything to answer yet.
         render: Renders the page from the state, with what is known of its answer.
         start: Renders what stands in the place of an answer where nothing is asked.
+        word_of: What errors call fields.
     """
 
     address: str
@@ -61,6 +63,7 @@ class _FormPage:
     is_asked: Callable[[Any], bool]
     render: Callable[..., str]
     start: Callable[[], str] = str
+    word_of: WordOf = option_of
 
 
 def page_routes(service: PlanningService) -> list[Route]:
@@ -72,6 +75,7 @@ def page_routes(service: PlanningService) -> list[Route]:
             is_asked=lambda question: bool(question.models),
             render=render_page,
             start=partial(render_template, "start.html.j2"),
+            word_of=PLAN_FORM.word_of,
         ),
         _FormPage(
             address="/llm",
@@ -80,6 +84,7 @@ def page_routes(service: PlanningService) -> list[Route]:
             render=lambda question, **state: render_template(
                 "llm.html.j2", q=question, form=SERVING_FORM, llms=catalogue_ids(), engines=ENGINES, **state
             ),
+            word_of=SERVING_FORM.word_of,
         ),
         _FormPage(
             address="/results",
@@ -150,7 +155,7 @@ def _form_page(service: PlanningService, form: _FormPage) -> Endpoint:
             question,
             address=form.address,
             answer=answer,
-            error=reason,
+            error=worded(reason, form.word_of),
             is_pending=is_pending,
             has_results=has_results,
         )
@@ -167,7 +172,7 @@ def _form_answer(service: PlanningService, form: _FormPage) -> Endpoint:
                 return HTMLResponse(form.start())
             reply = await ask(service, request, Task(question=question, spelling="html"))
         except CapplanError as error:
-            return _said(str(error), 400)
+            return _said(worded(str(error), form.word_of), 400)
         except ProblemError as error:
             return _said(error.detail, error.status)
         return content_response(request, reply)

@@ -19,6 +19,7 @@ from capplan.verbs.statement.contract import Verb
 from capplan.verbs.statement.options import Door
 from capplan.verbs.statement.read import changed_fields, command_of, wire_type
 from capplan.verbs.statement.registry import find_verb, served_verbs
+from capplan.wording import as_options
 
 LONGEST_TEXT = 2000
 """The most characters of a tool's text; the structured answer holds the whole."""
@@ -46,7 +47,7 @@ def tools(*, is_text_only: bool = False) -> list[mcp_types.Tool]:
     return [
         mcp_types.Tool(
             name=name,
-            description=" ".join(verb.summary.split()),
+            description=as_options(" ".join(verb.summary.split())),
             input_schema=_input_schema(wire_type(verb.question)),
             # older clients want the type said, which `$ref` and `anyOf` only imply
             output_schema=None if is_text_only else {"type": "object", **schema_of(verb.schema or "")},
@@ -90,7 +91,7 @@ async def call_tool(
     except (CapplanError, BusyError) as error:
         return _refused(str(error))
     if isinstance(outcome, Refusal):
-        return _refused(outcome.in_json_names(question))
+        return _refused(outcome.worded(question))
     return mcp_types.CallToolResult(
         content=[mcp_types.TextContent(text=short_text(outcome, whole=_whole(question, verb, address)))],
         structured_content=None if is_text_only else json.loads(outcome.content),

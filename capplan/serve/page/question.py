@@ -17,8 +17,9 @@ from capplan.verbs.llm.plan import LLM_PLAN
 from capplan.verbs.plan import PLAN, PlanQuestion
 from capplan.verbs.statement.contract import Verb
 from capplan.verbs.statement.fields import Text
-from capplan.verbs.statement.options import Door, Field, Option, fields_of, renamed_options
+from capplan.verbs.statement.options import Door, Field, Option, fields_of, words_at
 from capplan.verbs.statement.read import changed_fields, read_field, read_question
+from capplan.wording import WordOf
 
 MOST_MODELS = 4
 Asked = TypeVar("Asked")
@@ -177,15 +178,12 @@ class PageForm(Generic[State]):
         pairs += [(name, words) for name, words in written if words and words != self.usual_words(name)]
         return f"?{urlencode(sorted(pairs, key=lambda pair: pair[0] == 'explain'))}"
 
-    def labelled(self, sentence: str) -> str:
-        """Return a sentence that names fields as the form does, or else the API, instead of options.
-
-        Args:
-            sentence: a note, a reason or an error, which may name options of the command line.
-        """
+    @cached_property
+    def word_of(self) -> WordOf:
+        """Return the form's words for fields, or else those of the API."""
         fields = [stated for verb in (*self.notes_of, *self.verbs) for stated in verb.fields]
         fields += [shown for shown in fields_of(self.state) if shown.option.label]
-        return renamed_options(sentence, fields, door=Door.PAGE)
+        return words_at(fields, Door.PAGE)
 
 
 def _label(shown: Field) -> str:

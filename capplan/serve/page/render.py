@@ -97,7 +97,8 @@ def _page(question: PageQuestion, case: TaskContext) -> Reply:
     names = Counter(view.name for view, _ in answered)
     views = [replace(view, name=_own_name(view)) if names[view.name] > 1 else view for view, _ in answered]
     planned = [replace(model, name=view.name) for view, (_, model) in zip(views, answered, strict=True) if model]
-    return case.spell({"html": lambda: render_answer(question, views, compare(planned, batch=question.batch))})
+    html = render_answer(question, views, compare(planned, batch=question.batch))
+    return case.spell({"html": lambda: html}, word_of=PLAN_FORM.word_of)
 
 
 def _own_name(view: ModelView) -> str:

@@ -92,11 +92,8 @@ class Served:
 
 @work_out.register
 def _llm_page(question: LlmPageQuestion, case: TaskContext) -> Reply:
-    try:
-        html = (render_deployments if question.find == "deployments" else _render_times)(question, case)
-    except UsageError as error:
-        raise UsageError(SERVING_FORM.labelled(str(error))) from error
-    return case.spell({"html": lambda: html})
+    html = (render_deployments if question.find == "deployments" else _render_times)(question, case)
+    return case.spell({"html": lambda: html}, word_of=SERVING_FORM.word_of)
 
 
 def _render_times(question: LlmPageQuestion, case: TaskContext) -> str:
@@ -139,13 +136,13 @@ def _served(question: LlmPageQuestion, gpu: str, case: TaskContext) -> Served:
     try:
         memory = answer_llm_memory(_memory_of(asked), case)
     except CapplanError as error:
-        return Served(gpu=gpu, error=SERVING_FORM.labelled(str(error)))
+        return Served(gpu=gpu, error=str(error))
     try:
         estimate = answer_llm_estimate(asked, case)
     except CapplanError as error:
         return Served(
             gpu=gpu,
-            error=SERVING_FORM.labelled(str(error)),
+            error=str(error),
             remedy=_remedy(error, question),
             memory=llm_memory_document(memory),
         )
@@ -190,7 +187,7 @@ def _described(memory: MemoryAnswer, estimate: ServingEstimate) -> Served:
         prompt=f"{served.input_len:,.0f}",
         answer=f"{served.output_len:,.0f}",
         points=tuple(_point(point) for point in served.points if point.concurrency in _SHOWN_CLIENTS),
-        notes=tuple(map(SERVING_FORM.labelled, dict.fromkeys((*held.notes, *served.notes)))),
+        notes=tuple(dict.fromkeys((*held.notes, *served.notes))),
         memory=held,
         estimate=served,
     )
@@ -313,15 +310,15 @@ def render_deployments(question: LlmPageQuestion, case: TaskContext) -> str:
     return render_template(
         "llm_deployments.html.j2",
         model=asked.model,
-        headline=SERVING_FORM.labelled(headline(plan)),
+        headline=headline(plan),
         found=[_deployment(fit, plan, question) for fit in plan.fits[:SHOWN]],
         has_energy=any(fit.energy for fit in plan.fits),
         hidden=max(0, len(plan.fits) - SHOWN),
-        money=list(map(SERVING_FORM.labelled, money_lines(search))),
-        apart=SERVING_FORM.labelled(disaggregation_line(plan)) if plan.fits else "",
-        rejections=[(gpu, SERVING_FORM.labelled(why_rejected(rejection))) for gpu, rejection in nearest.items()],
+        money=list(money_lines(search)),
+        apart=disaggregation_line(plan) if plan.fits else "",
+        rejections=[(gpu, why_rejected(rejection)) for gpu, rejection in nearest.items()],
         launch="" if search.launch is None else render([Section(launch_blocks(search.launch))], Format.TABLE),
-        notes=list(map(SERVING_FORM.labelled, dict.fromkeys((*plan.assumptions, *plan.notes)))),
+        notes=list(dict.fromkeys((*plan.assumptions, *plan.notes))),
         downloads={
             name: question_link("llm/plan", asked, format=spelling, download="1") for spelling, name in FORMATS.items()
         },

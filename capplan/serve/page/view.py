@@ -33,6 +33,7 @@ from capplan.shapes.plan import largest_batch
 from capplan.units import format_bytes, format_flops, format_parameters, format_rate, format_seconds, format_speedup
 from capplan.verbs.plan import PLAN, answer_plan
 from capplan.verbs.statement.read import command_of
+from capplan.wording import as_keys
 
 SHOWN = 12
 _NOTHING = Markup("")
@@ -152,7 +153,7 @@ def view_model(
         return ModelView(words=words, identity=identity, error=sentence, remedies=remedies), None
     except CapplanError as error:
         case.missing += list(case.needed)[before:]
-        return ModelView(words=words, identity=identity, error=PLAN_FORM.labelled(str(error))), None
+        return ModelView(words=words, identity=identity, error=str(error)), None
 
 
 _COMMAND_LINE = re.compile(r"`capplan |FILE\.py")
@@ -226,12 +227,12 @@ def _view(
         fitting=f"{len(fitting)} of {len(asked_of)} {device_word(plan)} fit",
         remedies=() if plan.fits or not nearest else _remedies(nearest[0], question),
         rejections=tuple(
-            (rejection.gpu.id, PLAN_FORM.labelled(f"{rejection.constraint.value}: {rejection.reason}"))
+            (rejection.gpu.id, f"{rejection.constraint.value}: {rejection.reason}")
             for rejection in nearest[: None if question.every else SHOWN]
         ),
         more_rejections=0 if question.every else max(0, len(plan.rejections) - SHOWN),
         changes=tuple(_changed(change, question) for change in worthwhile_changes(plan)),
-        notes=tuple(map(PLAN_FORM.labelled, dict.fromkeys((*plan.cautions, *plan.notes)))),
+        notes=tuple(dict.fromkeys((*plan.cautions, *plan.notes))),
         parts=tuple(parts),
         curve_names=tuple(gpu.id for gpu, _ in curves),
         memory=memory_bars(named, parts, f"{identity}-memory"),
@@ -394,10 +395,10 @@ def _changed(change: ConditionEffect, question: PageQuestion) -> tuple[str, str]
         f"{change.name} ({change.option}): {format_speedup(change.speedup)} on {change.after.gpu.id}, "
         f"{format_seconds(after)} instead of {format_seconds(before)}"
     )
-    option, _, value = change.option.strip().removeprefix("--").partition(" ")
+    option, _, value = as_keys(change.option).strip().partition(" ")
     if option not in PLAN_FORM.fields:
         return words, ""
-    return PLAN_FORM.labelled(words), PLAN_FORM.address(question, explain="", **{option: value or "true"})
+    return words, PLAN_FORM.address(question, explain="", **{option: value or "true"})
 
 
 def _explained(

@@ -32,6 +32,7 @@ from capplan.verbs.statement.contract import Context, Look, Verb
 from capplan.verbs.statement.fields import GpuFields, ModelFields
 from capplan.verbs.statement.read import command_of
 from capplan.verbs.statement.registry import verb_of
+from capplan.wording import WordOf, option_of, worded
 
 if TYPE_CHECKING:
     from capplan.core.latency.calibration import Calibration
@@ -147,9 +148,14 @@ class TaskContext(Context):
         )
 
     def spell(
-        self, writers: Mapping[str, Callable[[], str | bytes]], *, exit_code: int = 0, warning: str = ""
+        self,
+        writers: Mapping[str, Callable[[], str | bytes]],
+        *,
+        exit_code: int = 0,
+        warning: str = "",
+        word_of: WordOf = option_of,
     ) -> Reply:
-        """Format an answer as the task requests.
+        """Format an answer as the task requests, with the words of the command line, whose document it is, or a form's.
 
         Raises:
             UsageError: this kind of answer has no such format.
@@ -158,14 +164,14 @@ class TaskContext(Context):
         if spelling not in writers:
             raise UsageError(f"this answer has no format {spelling!r}; use {', '.join(writers)}.")
         content = writers[spelling]()
-        encoded = content if isinstance(content, bytes) else printable(content).encode()
+        encoded = content if isinstance(content, bytes) else printable(worded(content, word_of)).encode()
         text = writers["table" if "table" in writers else "md"]() if self.task.has_text else ""
         return Reply(
             content=encoded,
             media_type=MEDIA_TYPES[spelling],
             exit_code=exit_code,
-            warning=warning,
-            text=printable(str(text)),
+            warning=worded(warning, word_of),
+            text=printable(worded(str(text), word_of)),
         )
 
 

@@ -8,8 +8,9 @@ from typing import Any, Literal
 from capplan.app.trace_cache import TraceKey
 from capplan.core.workload import Configuration
 from capplan.probe.inputs.grammar import ModelRequest
-from capplan.verbs.statement.options import Door, renamed_options
+from capplan.verbs.statement.options import Door, words_at
 from capplan.verbs.statement.registry import verb_of
+from capplan.wording import worded
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,19 +48,15 @@ BUG = 70
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refusal:
-    """Why a question has no answer, or a model no trace: the sentence and exit code of the command line."""
+    """Why a question has no answer, or a model no trace: the sentence, which marks fields, and the exit code."""
 
     message: str
     exit_code: int
 
-    def in_json_names(self, question: Any) -> str:
-        """Return the sentence with the names of JSON's fields in the place of options.
-
-        Args:
-            question: what was asked.
-        """
+    def worded(self, question: Any, door: Door = Door.HTTP) -> str:
+        """Return the sentence as a door words it to whom asked a question."""
         verb = verb_of(question)
-        return self.message if verb is None else renamed_options(self.message, verb.fields, door=Door.HTTP)
+        return worded(self.message, words_at(() if verb is None else verb.fields, door))
 
 
 Spelling = Literal["json", "table", "csv", "md", "html", "pdf", "xlsx", "gz"]

@@ -357,7 +357,7 @@ class HostCpuFields:
     cpu: Annotated[
         Name | None,
         Option(
-            help="CPU of the host, for --gpu-layers and --n-cpu-moe (`capplan gpus --cpus`); a desktop's by default.",
+            help="CPU of the host, for ⟨gpu-layers⟩ and ⟨n-cpu-moe⟩ (`capplan gpus --cpus`); a desktop's by default.",
             metavar="ID", topic=Topic.GPUS,
         ),
     ] = None  # fmt: skip
@@ -511,7 +511,7 @@ class LengthFields(MeanLengthFields, PrefixFields):
     draft_tokens: Annotated[
         int,
         Meta(ge=0, le=32),
-        Option(help="Speculation: tokens drafted in each step; needs --acceptance.", shows_default=True),
+        Option(help="Speculation: tokens drafted in each step; needs ⟨acceptance⟩.", shows_default=True),
     ] = 0
     acceptance: Annotated[float | None, Meta(ge=0, le=1), Option(help="Chance that a drafted token is accepted.")] = (
         None
@@ -532,7 +532,7 @@ class LengthFields(MeanLengthFields, PrefixFields):
 
         varies = bool(self.input_cv or self.output_cv)
         if self.spread and varies:
-            raise UsageError("--spread contradicts --input-cv and --output-cv: lengths vary evenly or log-normally.")
+            raise UsageError("⟨spread⟩ contradicts ⟨input-cv⟩ and ⟨output-cv⟩: lengths vary evenly or log-normally.")
         return TokenLoad(
             rate_per_s=rate_per_s,
             concurrency=concurrency,
@@ -550,7 +550,7 @@ class LengthFields(MeanLengthFields, PrefixFields):
         from capplan.llm.core.serving.asked import Speculation
 
         if bool(self.draft_tokens) != (self.acceptance is not None):
-            raise UsageError("speculation needs both --draft-tokens and --acceptance, such as 3 and 0.7.")
+            raise UsageError("speculation needs both ⟨draft-tokens⟩ and ⟨acceptance⟩, such as 3 and 0.7.")
         if not self.draft_tokens or self.acceptance is None:
             return None
         return Speculation(drafts=self.draft_tokens, acceptance=self.acceptance)
@@ -571,7 +571,7 @@ class TaskFields:
         int, Meta(ge=1, le=10**7), Option(help="Documents of a request that is reranked.", shows_default=True)
     ] = 1
     images: Annotated[
-        int, Meta(ge=0, le=10**7), Option(help="Images of a request, on top of --input-len tokens.", shows_default=True)
+        int, Meta(ge=0, le=10**7), Option(help="Images of a request, on top of ⟨input-len⟩ tokens.", shows_default=True)
     ] = 0
     image_size: Annotated[
         tuple[int, int], Option(help="Pixels of an image.", metavar="WxH", words=PIXELS, shows_default=True)
@@ -595,7 +595,7 @@ class TaskFields:
         from capplan.llm.core.search.images import images_of
 
         if self.documents > 1 and self.task != ServingTask.RERANK:
-            raise UsageError(f"--documents {self.documents} are reranked; add --task rerank.")
+            raise UsageError(f"⟨documents⟩ {self.documents} are reranked; add ⟨task⟩ rerank.")
         images = images_of(model, count=self.images, size=self.image_size, tokens=self.image_tokens)
         tokens = load.input_len + (images.count * images.tokens if images else 0.0)
         changed = replace(load, input_len=tokens, images=images, task=self.task, documents=self.documents)
@@ -726,7 +726,7 @@ class SearchFields:
             return found or ((Engine.LLAMACPP.value,) if is_gguf else DEFAULT_ENGINES)
         if named != ("all",) and (others := [name for name in found if name != Engine.LLAMACPP]):
             raise UsageError(
-                f"--engine {others[0]} keeps all layers on the GPU; --gpu-layers and --n-cpu-moe are for llama.cpp."
+                f"⟨engine⟩ {others[0]} keeps all layers on the GPU; ⟨gpu-layers⟩ and ⟨n-cpu-moe⟩ are for llama.cpp."
             )
         return (Engine.LLAMACPP.value,)
 
@@ -794,7 +794,7 @@ class MoneyFields:
 
         used = frozenset(range(HOURS_PER_DAY)) if self.hours_of_use is None else hours_of_use(self.hours_of_use)
         if used is None:
-            raise UsageError(f"--hours-of-use {self.hours_of_use}: write whole hours of a day such as 8-18 or 22-6.")
+            raise UsageError(f"⟨hours-of-use⟩ {self.hours_of_use}: write whole hours of a day such as 8-18 or 22-6.")
         return days_in_use(used, self.days_per_week)
 
     def api(self) -> "ApiPrice | None":
@@ -812,9 +812,9 @@ class MoneyFields:
         """
         self.week()
         if not -0.9 <= self.growth_fraction <= 10:
-            raise UsageError(f"--growth {self.growth_fraction:.0%}: write growth per year from -90% to 1000%.")
+            raise UsageError(f"⟨growth⟩ {self.growth_fraction:.0%}: write growth per year from -90% to 1000%.")
         if not 1 <= self.years <= MOST_YEARS:
-            raise UsageError(f"--years {self.years}: count 1 to {MOST_YEARS} years.")
+            raise UsageError(f"⟨years⟩ {self.years}: count 1 to {MOST_YEARS} years.")
 
 
 @dataclass(frozen=True, kw_only=True)

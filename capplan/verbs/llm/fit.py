@@ -30,7 +30,7 @@ class LlmFitQuestion:
     accuracy: Annotated[
         Path | None,
         Option(
-            help="With --cross: write the errors of held-out runs here.", metavar="FILE.md", doors=Door.COMMAND
+            help="With ⟨cross⟩: write the errors of held-out runs here.", metavar="FILE.md", doors=Door.COMMAND
         ),
     ] = None  # fmt: skip
     specs: OwnSpecs = ()
@@ -69,7 +69,7 @@ def answer_llm_fit(question: LlmFitQuestion, context: Context) -> "FittedServing
 
 def _settle(question: LlmFitQuestion, _look: Look) -> LlmFitQuestion:
     if question.accuracy is not None and not question.cross:
-        raise UsageError("--accuracy needs --cross, which holds runs out.")
+        raise UsageError("⟨accuracy⟩ needs ⟨cross⟩, which holds runs out.")
     return question
 
 

@@ -94,7 +94,7 @@ LLM_MEMORY = Verb(
     path="llm memory",
     question=LlmMemoryQuestion,
     summary="Divide a GPU's memory among weights, activations and the KV cache of a served language model.\n\n"
-    "Exit 1 if no sequence of --max-len fits, or of any length where that is left out.",
+    "Exit 1 if no sequence of ⟨max-len⟩ fits, or of any length where that is left out.",
     examples=(
         "capplan llm memory deepseek-v3 --weights fp8 --gpu h200-sxm-141gb --tp 8 --max-len 32768",
         "capplan llm memory qwen3-32b --gpu rtx-4090 --engine llama.cpp --weights q4_k_m --max-len 16384",

@@ -66,7 +66,7 @@ class _LoadFields:
     prompts: Annotated[
         int | None,
         Meta(ge=1, le=10**12),
-        Option(help="Requests of a job that is done as a whole, instead of a rate; needs --within.", metavar="N"),
+        Option(help="Requests of a job that is done as a whole, instead of a rate; needs ⟨within⟩.", metavar="N"),
     ] = None
     within_s: Annotated[
         float | None,
@@ -85,11 +85,11 @@ class _LoadFields:
         from capplan.llm.core.fleet.token_load import BatchJob
 
         if (self.prompts is None) != (self.within_s is None):
-            raise UsageError("a job needs both --prompts and --within, such as 100000 and 8h.")
+            raise UsageError("a job needs both ⟨prompts⟩ and ⟨within⟩, such as 100000 and 8h.")
         if self.prompts is None or self.within_s is None:
             return None
         if self.rate_per_s is not None or self.concurrency is not None:
-            raise UsageError("--prompts states the load as a job; leave out --rate and --concurrency.")
+            raise UsageError("⟨prompts⟩ states the load as a job; leave out ⟨rate⟩ and ⟨concurrency⟩.")
         return BatchJob(prompts=self.prompts, within_s=self.within_s)
 
 

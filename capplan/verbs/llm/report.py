@@ -103,7 +103,7 @@ def _asked(question: LlmReportQuestion) -> "LlmPlanQuestion":
         return read_load_tree(question.load_fields, shown="load", model=question.model)
     if question.load is not None:
         return read_load_file(question.load, model=question.model)
-    raise UsageError("state a load by --load, such as one with rate: 5/s.")
+    raise UsageError("state a load by ⟨load⟩, such as one with rate: 5/s.")
 
 
 def _for_service(question: LlmReportQuestion) -> LlmReportQuestion:

@@ -182,14 +182,14 @@ def _loads(question: LlmSimulateQuestion, trace: "Arrivals | None") -> "tuple[To
     """Return the loads to simulate: rates, numbers of clients, or the one of a file with arrival times."""
     rates, clients = question.rates_per_s or (), question.concurrency or ()
     if question.turns > 1 and (clients or trace is not None):
-        raise UsageError("--turns draws conversations that begin at a --rate; it takes no clients and no file.")
+        raise UsageError("⟨turns⟩ draws conversations that begin at a ⟨rate⟩; it takes no clients and no file.")
     if rates and clients:
-        raise UsageError("state the load by one of --rate (requests per second) and --concurrency (clients).")
+        raise UsageError("state the load by one of ⟨rate⟩ (requests per second) and ⟨concurrency⟩ (clients).")
     if trace is not None and trace.has_times and not clients:
         rates = (trace.rate_per_s,)
     if not rates and not clients:
         raise UsageError(
-            "state the load by --rate (requests per second), --concurrency (clients), or --trace with arrival_s."
+            "state the load by ⟨rate⟩ (requests per second), ⟨concurrency⟩ (clients), or ⟨trace⟩ with arrival_s."
         )
     loads = [question.load(rate_per_s=rate, concurrency=None) for rate in rates]
     loads += [question.load(rate_per_s=None, concurrency=count) for count in clients]

@@ -119,7 +119,7 @@ class TrainingMethodFields:
         is_full = self.method is Method.FULL
         framework = find_framework(self.framework or ("torchtitan" if is_full else "trl"))
         if self.base is not None and is_full:
-            raise UsageError("--base is the format of a frozen base; add --method lora or qlora.")
+            raise UsageError("⟨base⟩ is the format of a frozen base; add ⟨method⟩ lora or qlora.")
         tuned = AttentionImplementation.TUNED if framework.tunes_attention else AttentionImplementation.FLASH
         return TrainingJob(
             architecture=model.architecture,
@@ -325,7 +325,7 @@ class RunFields:
     padded: Annotated[
         bool,
         Option(
-            help="Samples are padded to sequences, or to the longest of a batch with --lengths, instead of packed.",
+            help="Samples are padded to sequences, or to the longest of a batch with ⟨lengths⟩, instead of packed.",
             topic=Topic.WORKLOAD,
         ),
     ] = False
@@ -361,11 +361,11 @@ class RunFields:
         from capplan.llm.core.training.run import Dataset, RunReliability
 
         if self.tokens is not None and self.samples is not None:
-            raise UsageError("--tokens and --samples both state the data set; give one.")
+            raise UsageError("⟨tokens⟩ and ⟨samples⟩ both state the data set; give one.")
         if self.samples is None and (self.mean_len is not None or self.lengths or self.padded):
-            raise UsageError("--mean-len, --lengths and --padded describe samples; add --samples.")
+            raise UsageError("⟨mean-len⟩, ⟨lengths⟩ and ⟨padded⟩ describe samples; add ⟨samples⟩.")
         if self.mean_len is not None and self.lengths:
-            raise UsageError("--mean-len and --lengths both state how long samples are; give one.")
+            raise UsageError("⟨mean-len⟩ and ⟨lengths⟩ both state how long samples are; give one.")
         return RunTerms(
             dataset=Dataset(
                 tokens=self.tokens,

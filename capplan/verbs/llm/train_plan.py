@@ -34,7 +34,7 @@ class _PlanFields:
         tuple[_Count, ...],
         Meta(max_length=16),
         Option(
-            help="GPUs of a job; repeatable. Powers of two up to --max-gpus by default.", flags=("--gpus", "-n"),
+            help="GPUs of a job; repeatable. Powers of two up to ⟨max-gpus⟩ by default.", flags=("--gpus", "-n"),
             topic=Topic.GPUS,
         ),
     ] = ()  # fmt: skip

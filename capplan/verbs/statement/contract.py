@@ -19,6 +19,7 @@ from capplan.app.feedback import SILENCE, Feedback
 from capplan.errors import UsageError
 from capplan.verbs.statement.fields import GpuFields, ModelFields
 from capplan.verbs.statement.options import Door, Field, fields_of
+from capplan.wording import WordOf, worded_fields
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -223,7 +224,7 @@ def ids_as_text(question: Any, look: Look) -> Any:
         UsageError: Names alone are asked for in another format.
     """
     if question.ids and look.format != "table":
-        raise UsageError(f"--ids prints names alone, one per line; leave out --ids or the format {look.format}.")
+        raise UsageError(f"⟨ids⟩ prints names alone, one per line; leave out ⟨ids⟩ or the format {look.format}.")
     return question
 
 
@@ -236,6 +237,15 @@ def to_json(document: object) -> str:
     from capplan.shapes.codec import to_plain
 
     return json.dumps(to_plain(document), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def worded_answer(answer: Answer, word_of: WordOf) -> Answer:
+    """Return an answer whose notes, reasons and advice name fields by a door's words."""
+    from capplan.core.gpus.spec import GpuSpec
+    from capplan.core.trace.types import Recording
+
+    made: Answer = worded_fields(answer, word_of, skipped=(GpuSpec, Recording))
+    return made
 
 
 TEXT_FORMATS = ("table", "csv", "md")

@@ -301,13 +301,13 @@ class PipelineFields(PipelineItemFields):
         int,
         Meta(ge=1, le=64),
         Option(
-            help="GPUs of a machine that share a pipeline's sequence by heads; times --ring.", topic=Topic.MODEL,
+            help="GPUs of a machine that share a pipeline's sequence by heads; times ⟨ring⟩.", topic=Topic.MODEL,
         ),
     ] = 1  # fmt: skip
     ring: Annotated[
         int,
         Meta(ge=1, le=64),
-        Option(help="GPUs that share it in a ring of blocks; times --ulysses.", topic=Topic.MODEL),
+        Option(help="GPUs that share it in a ring of blocks; times ⟨ulysses⟩.", topic=Topic.MODEL),
     ] = 1  # fmt: skip
 
     @property
@@ -323,7 +323,7 @@ class PipelineFields(PipelineItemFields):
         """
         if self.settings or self.part_settings or self.offload is not None or self.sharing_gpus > 1:
             raise UsageError(
-                f"--set, --part, --offload, --ulysses and --ring describe a pipeline, and {model} is a model: name a "
+                f"⟨set⟩, ⟨part⟩, ⟨offload⟩, ⟨ulysses⟩ and ⟨ring⟩ describe a pipeline, and {model} is a model: name a "
                 "pipeline, such as diffusers:black-forest-labs/FLUX.1-dev or FILE.pipeline.yaml."
             )
 
@@ -370,7 +370,7 @@ class TrainingFields:
         if self.train:
             return Training(optimizer=self.optimizer, checkpointing=self.checkpointing, accumulate=self.accumulate)
         if self.checkpointing or self.accumulate > 1:
-            raise UsageError("--checkpointing and --accumulate describe a training step; add --train.")
+            raise UsageError("⟨checkpointing⟩ and ⟨accumulate⟩ describe a training step; add ⟨train⟩.")
         return None
 
 
@@ -589,7 +589,7 @@ class CurrencyFields(OfferFields):
         Name | None,
         Option(
             help="Also write the cost in this currency, with VAT: EUR at a dated reference rate, or EUR=1.08 at your "
-            "own price in USD. That of --region by default.",
+            "own price in USD. That of ⟨region⟩ by default.",
             metavar="CODE", topic=Topic.PRICES, doors=EVERYWHERE,
         ),
     ] = None  # fmt: skip

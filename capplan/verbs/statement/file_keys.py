@@ -7,8 +7,9 @@ from typing import Any
 
 from capplan.errors import CapplanError, UsageError
 from capplan.specs.strict_yaml import Checker
-from capplan.verbs.statement.options import Door, Field, renamed_options
+from capplan.verbs.statement.options import Door, Field, words_at
 from capplan.verbs.statement.read import read_field
+from capplan.wording import worded
 
 
 def fields_by_key(fields: Iterable[Field], door: Door) -> dict[str, Field]:
@@ -51,5 +52,5 @@ def named_by_keys(shown: str, fields: Iterable[Field]) -> Iterator[None]:
     try:
         yield
     except CapplanError as error:
-        error.args = (f"{shown}: {renamed_options(str(error), fields, door=Door.LOAD)}", *error.args[1:])
+        error.args = (f"{shown}: {worded(str(error), words_at(fields, Door.LOAD))}", *error.args[1:])
         raise

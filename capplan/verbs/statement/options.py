@@ -2,7 +2,6 @@
 
 import dataclasses
 import inspect
-import re
 import types
 from collections.abc import Hashable, Iterable
 from dataclasses import MISSING, dataclass
@@ -13,6 +12,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 import msgspec
 
 from capplan.verbs.statement.words import Words
+from capplan.wording import WordOf, option_of
 
 
 class Door(Flag):
@@ -221,22 +221,23 @@ def _field(declared: "dataclasses.Field[Any]", hint: Any, question: type) -> Fie
     )
 
 
-def renamed_options(sentence: str, fields: Iterable[Field], *, door: Door) -> str:
-    """Return a sentence in which options of the command line have the names of their fields at another door.
+def words_at(fields: Iterable[Field], door: Door) -> WordOf:
+    """Return a door's words for the keys that messages mark; a field that is not written there stays an option.
 
     Args:
-        sentence: what may name options, such as "add --gpus N".
-        fields: the fields whose options are replaced; others stay.
-        door: Python; HTTP, whose names are those of the JSON; load files, whose names are keys; or the page, whose
-            names are the labels of its form, and those of the JSON for what its form does not show.
+        fields: the fields of the question that was asked.
+        door: Python; HTTP, whose names are those of the JSON; load files, whose names are keys; the page, whose names
+            are the labels of its form, and those of the JSON for what its form does not show; or the command line.
     """
 
-    def name_of(field: Field) -> str:
+    def word_of(field: Field) -> str:
         if door is Door.PAGE and field.option.label:
             return f"“{field.option.label}”"
         if door is Door.LOAD:
             return field.file_key
         return field.name if door is Door.PYTHON else field.wire
 
-    names = {flag: name_of(field) for field in fields for flag in (field.flag, *field.option.flags)}
-    return re.sub(r"(?<![\w-])--[a-z][a-z0-9-]*", lambda match: names.get(match[0], match[0]), sentence)
+    if door is Door.COMMAND:
+        return option_of
+    words = {flag.removeprefix("--"): word_of(field) for field in fields for flag in (field.flag, *field.option.flags)}
+    return lambda key: words.get(key, option_of(key))

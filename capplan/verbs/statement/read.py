@@ -17,6 +17,7 @@ from capplan.units import counted
 from capplan.verbs.statement.contract import Verb
 from capplan.verbs.statement.options import Door, Field, fields_of
 from capplan.verbs.statement.words import assignment
+from capplan.wording import as_options
 
 Kind = TypeVar("Kind")
 
@@ -326,7 +327,7 @@ def wire_type(question: type) -> type[msgspec.Struct]:
     for field in fields_of(question):
         if not field.option.doors & Door.HTTP:
             continue
-        meta = msgspec.Meta(description=field.option.help) if field.option.help else None
+        meta = msgspec.Meta(description=as_options(field.option.help)) if field.option.help else None
         plain: Any = bounded_type(field) if field.option.words is None else field.option.words.wire
         if field.option.words is not None and field.default is None:
             plain = plain | None

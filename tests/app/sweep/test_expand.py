@@ -86,7 +86,7 @@ def test_a_file_of_data_imports_no_code_unless_that_is_allowed(words: str, tmp_p
     file = tmp_path / "sweep.yaml"
     file.write_text(f"models: ['{words}']\ngpus: [l4]\nworkloads: [{{batch: 1}}]\n")
     request = SweepRequest(definition=read_sweep_file(file), output=tmp_path / "results", file=file)
-    with pytest.raises(UsageError, match="names code, which is not run for a file of data; add --allow-code"):
+    with pytest.raises(UsageError, match="names code, which is not run for a file of data; add ⟨allow-code⟩"):
         expand_sweep(request)
     assert not (tmp_path / "made").exists()
     assert expand_sweep(replace(request, allow_code=True)).models

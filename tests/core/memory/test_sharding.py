@@ -87,7 +87,7 @@ def test_a_plan_of_several_gpus_holds_what_a_rank_does(sharding):
 
 
 def test_one_gpu_shares_nothing():
-    with pytest.raises(UsageError, match="--gpus N"):
+    with pytest.raises(UsageError, match="⟨gpus⟩ N"):
         Workload(training=TRAINING, sharding=ModelSharding.FSDP)
     with pytest.raises(UsageError, match="replicas"):
         Workload(training=TRAINING, gpu_count=2, sharding=ModelSharding.REPLICAS)
@@ -119,5 +119,5 @@ def test_inference_spreads_no_training_state():
     inference = MemoryModel(
         trace=replace(model.trace, recordings=(recording,)), workload=Workload(), calibration=UNCALIBRATED
     )
-    with pytest.raises(UsageError, match="--train"):
+    with pytest.raises(UsageError, match="⟨train⟩"):
         rank_of(inference, gpus=2, sharding=ModelSharding.ZERO2)

@@ -210,12 +210,12 @@ def test_options_name_schemes() -> None:
         find_scheme("int5", None)
     with pytest.raises(UsageError, match="no kernel for int4 weights with fp8"):
         find_scheme("int4", "fp8")
-    with pytest.raises(UsageError, match="drop --activations"):
+    with pytest.raises(UsageError, match="drop ⟨activations⟩"):
         find_scheme("awq", "int8")
 
 
 def test_training_and_autocast_are_refused() -> None:
-    with pytest.raises(UsageError, match="drop --train"):
+    with pytest.raises(UsageError, match="drop ⟨train⟩"):
         quantise_trace(model(training=Training()), SCHEMES["int8_dynamic"])
     trace = model()
     autocast = replace(trace.recordings[0], configuration=Configuration(variant=Variant.AMP))

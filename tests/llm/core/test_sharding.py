@@ -22,7 +22,7 @@ def test_tensor_parallelism_divides_the_query_heads_and_fits_the_key_value_heads
 
 
 def test_the_refusal_names_what_would_do():
-    with pytest.raises(UsageError, match=r"--tp 5 is not possible because .* possible are 1, 2, 4, 8\.") as caught:
+    with pytest.raises(UsageError, match=r"⟨tp⟩ 5 is not possible because .* possible are 1, 2, 4, 8\.") as caught:
         check_sharding(parse_config(cases.QWEN3_14B, name="qwen3-14b"), Sharding(tensor=5))
     assert str(caught.value).startswith("qwen3-14b: ")
 

@@ -209,9 +209,9 @@ def test_the_local_cache_is_searched(folder, tmp_path, monkeypatch):
     model = find_model("hf:org/tiny")
     assert model.architecture.name == "org/tiny"
     assert model.exact_bytes
-    with pytest.raises(CapplanError, match="--download"):
+    with pytest.raises(CapplanError, match="⟨download⟩"):
         find_model("hf:org/other")
-    with pytest.raises(CapplanError, match="--download"):
+    with pytest.raises(CapplanError, match="⟨download⟩"):
         find_model("hf:../../x/y")
 
 

@@ -44,7 +44,7 @@ def test_a_scalar_per_sample_is_spelt_n() -> None:
     ],
 )
 def test_a_broken_input_is_told_in_one_sentence(words: str, said: str) -> None:
-    with pytest.raises(UsageError, match="--input") as raised:
+    with pytest.raises(UsageError, match="⟨input⟩") as raised:
         parse_input(words)
     assert said in str(raised.value)
     assert "\n" not in str(raised.value)
@@ -57,7 +57,7 @@ def test_a_size_is_one_sample_without_the_batch(words: str) -> None:
 
 @pytest.mark.parametrize("words", ["", "3x", "0x2", "Nx3", "3 x 2"])
 def test_a_broken_size_is_refused(words: str) -> None:
-    with pytest.raises(UsageError, match="--input-size"):
+    with pytest.raises(UsageError, match="⟨input-size⟩"):
         parse_size(words)
 
 
@@ -72,16 +72,16 @@ def test_arguments_are_python_literals_or_else_text(words: str, value: object) -
 
 @pytest.mark.parametrize("words", ["depth", "=3", "a b=3", "a..b=1"])
 def test_an_argument_without_a_name_is_refused(words: str) -> None:
-    with pytest.raises(UsageError, match="--arg"):
+    with pytest.raises(UsageError, match="⟨arg⟩"):
         parse_argument(words)
 
 
 def test_contradictory_options_are_refused() -> None:
-    with pytest.raises(UsageError, match="--inputs-from makes all inputs"):
+    with pytest.raises(UsageError, match="⟨inputs-from⟩ makes all inputs"):
         parse_request(inputs_from="f.py:f", input_size="3x2x2")
     with pytest.raises(UsageError, match="names x twice"):
         parse_request(inputs=["x=3", "x=4"])
-    with pytest.raises(UsageError, match="--seq-len"):
+    with pytest.raises(UsageError, match="⟨seq-len⟩"):
         parse_request(seq_len=0)
 
 
@@ -168,5 +168,5 @@ def test_a_function_that_raises_is_told_with_its_own_message() -> None:
     def function(n: int) -> None:
         raise KeyError("no such split")
 
-    with pytest.raises(UsageError, match=r"--inputs-from f.py:f at batch 2 .*no such split"):
+    with pytest.raises(UsageError, match=r"⟨inputs-from⟩ f.py:f at batch 2 .*no such split"):
         FunctionInputs(words="f.py:f", function=function)(2, "cpu")

@@ -124,7 +124,7 @@ def test_a_cuda_error_that_outlasts_its_point_points_to_isolation() -> None:
     def attempt() -> None:
         raise RuntimeError("CUDA error: an illegal memory access was encountered")
 
-    with pytest.raises(PointError, match="--isolate"):
+    with pytest.raises(PointError, match="⟨isolate⟩"):
         surviving(SimulatedDevice(), attempt, doing="running net")
 
 

@@ -56,7 +56,7 @@ def test_all_candidates_stay_at_a_share_of_one():
 
 def test_the_caution_states_the_share():
     (found,) = [each for each in cautions(recorded(0.25)) if "aten.nonzero" in each]
-    assert "--selected-share 25.0 %" in found
+    assert "⟨selected-share⟩ 25.0 %" in found
 
 
 def test_shares_round_up_for_each_sample():
@@ -69,7 +69,7 @@ def test_shares_round_up_for_each_sample():
 
 @pytest.mark.parametrize("share", [0.0, -1.0, 1.5])
 def test_a_share_beyond_its_range_is_refused(share):
-    with pytest.raises(UsageError, match=r"--selected-share .* must be above 0 and at most 1"):
+    with pytest.raises(UsageError, match=r"⟨selected-share⟩ .* must be above 0 and at most 1"):
         parse_request(selected_share=share)
 
 

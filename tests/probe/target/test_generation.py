@@ -74,7 +74,7 @@ def test_a_decoding_step_of_a_pair_takes_its_decoders_token() -> None:
     ("model", "said"),
     [
         ("mamba", "mamba has no decoder_attention_heads or num_attention_heads"),
-        ("whisper", "--input input_ids=int64:Nx1"),
+        ("whisper", "⟨input⟩ input_ids=int64:Nx1"),
     ],
 )
 def test_models_without_such_a_step_are_refused(model: str, said: str) -> None:
@@ -140,7 +140,7 @@ def test_what_cannot_generate_is_refused(own: Path, name: str, message: str) -> 
 def test_generation_is_not_trained(own: Path) -> None:
     with pytest.raises(UsageError, match="new_tokens is about inference"):
         capplan.memory(f"{own}:Small", inputs=["Nx5x16"], new_tokens=7, train=True)
-    with pytest.raises(UsageError, match="--new-tokens 0 must be from 1 to 4,096"):
+    with pytest.raises(UsageError, match="⟨new-tokens⟩ 0 must be from 1 to 4,096"):
         macs(f"{own}:Small", inputs=("Nx5x16",), new_tokens=0)
 
 

@@ -190,7 +190,7 @@ def test_words_that_name_no_model_are_told_in_one_sentence(net: str, words: str,
 
 
 def test_missing_inputs_are_asked_for_by_name(net: str) -> None:
-    with pytest.raises(UsageError, match=r"forward\(x\).*--input x=3x224x224"):
+    with pytest.raises(UsageError, match=r"forward\(x\).*⟨input⟩ x=3x224x224"):
         find(f"{net}:Net")
 
 
@@ -335,7 +335,7 @@ def test_a_size_replaces_the_image_or_its_sides() -> None:
 def test_one_number_is_no_size_of_a_module_whose_input_is_unknown(tmp_path: Path) -> None:
     path = tmp_path / "net.py"
     path.write_text("from torch import nn\nNet = nn.Identity\n")
-    with pytest.raises(UsageError, match="write --input-size 3x256x256 for an image, or --input 256 for a vector"):
+    with pytest.raises(UsageError, match="write ⟨input-size⟩ 3x256x256 for an image, or ⟨input⟩ 256 for a vector"):
         find(f"{path}:Net", input_size="256")
 
 
@@ -368,7 +368,7 @@ def test_arguments_that_a_zoo_model_does_not_take_are_told() -> None:
 
 @pytest.mark.zoo
 def test_tokens_are_for_transformers_only() -> None:
-    with pytest.raises(UsageError, match="--seq-len is for transformers"):
+    with pytest.raises(UsageError, match="⟨seq-len⟩ is for transformers"):
         find("torchvision:resnet50", seq_len=128)
 
 

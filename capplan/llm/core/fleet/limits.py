@@ -21,7 +21,7 @@ PATIENCE = LatencyLimits(ttft_s=10.0, tpot_s=0.2)
 fleet is one so full that requests queue for minutes."""
 _PATIENCE_HELD = "no limits were asked: mean TTFT of 10 s and TPOT of 200 ms are held, what a reader waits for; "
 PATIENCE_WORDS = (
-    f"{_PATIENCE_HELD}--max-ttft and --max-tpot state others, --prompts with --within plans work that may wait"
+    f"{_PATIENCE_HELD}⟨max-ttft⟩ and ⟨max-tpot⟩ state others, ⟨prompts⟩ with ⟨within⟩ plans work that may wait"
 )
 PATIENCE_FILE_WORDS = (
     f"{_PATIENCE_HELD}limits: {{ttft: 1 s, tpot: 50 ms}} in the load file states others, prompts with within plans "
@@ -53,9 +53,9 @@ def broken_limit(ttft_s: float, tpot_s: float, e2e_s: float, limits: LatencyLimi
         limits: The limits.
     """
     checks = (
-        ("--max-ttft", "TTFT", ttft_s, limits.ttft_s),
-        ("--max-tpot", "TPOT", tpot_s, limits.tpot_s),
-        ("--max-e2e", "time of a whole answer", e2e_s, limits.e2e_s),
+        ("⟨max-ttft⟩", "TTFT", ttft_s, limits.ttft_s),
+        ("⟨max-tpot⟩", "TPOT", tpot_s, limits.tpot_s),
+        ("⟨max-e2e⟩", "time of a whole answer", e2e_s, limits.e2e_s),
     )
     for option, name, value, limit in checks:
         if limit is not None and value > limit:

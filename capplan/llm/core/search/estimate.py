@@ -173,7 +173,7 @@ def _notes(
     burst = (
         "the mean over clients that start together and send ten requests each"
         if demand.counts_burst
-        else "the mean of the steady state (--first-burst counts the start, in which all clients send at once)"
+        else "the mean of the steady state (⟨first-burst⟩ counts the start, in which all clients send at once)"
     )
     share = demand.prefix_fraction
     prefixes = f"{share:.0%} of each prompt in the prefix cache" if share else "no prefix cache"
@@ -188,17 +188,17 @@ def _notes(
     if host is not None:
         found.append(
             f"{deployment.stage.host_bytes / 2**30:.1f} GiB of weights lie in host memory, read by {host.id} at "
-            f"{host.bandwidth_bytes_per_s / 1e9:.0f} GB/s (--cpu names yours), or copied to the GPU for a prompt."
+            f"{host.bandwidth_bytes_per_s / 1e9:.0f} GB/s (⟨cpu⟩ names yours), or copied to the GPU for a prompt."
         )
     if deployment.spans_servers or deployment.words.sharding.gpus > max(8, deployment.machine.server_gpus):
         port = deployment.machine.network_bytes_per_s / 2
-        assumed = "" if deployment.words.network_bytes_per_s else ", which is assumed; --network states yours"
+        assumed = "" if deployment.words.network_bytes_per_s else ", which is assumed; ⟨network⟩ states yours"
         found.append(
             f"Servers of {deployment.machine.server_gpus} GPUs are joined by a network of {port / 1e9:g} GB/s a GPU in "
             f"one direction{assumed}."
         )
     if not deployment.machine.switched and deployment.words.sharding.gpus > 1 and deployment.machine.server_gpus > 1:
-        found.append("The GPUs are joined through the host; --link states the bandwidth of yours.")
+        found.append("The GPUs are joined through the host; ⟨link⟩ states the bandwidth of yours.")
     if cap := deployment.machine.cap:
         found.append(f"Times are those under a power limit of {cap.law.cap_w:g} W for each GPU.")
     if note := half_note(deployment.gpu, deployment.quantisation.format.name, deployment.kv):

@@ -34,10 +34,10 @@ def images_of(model: LanguageModel, *, count: int, size: tuple[int, int] | None,
     architecture = model.architecture
     if architecture.vision is None:
         note = f" ({architecture.vision_note})" if architecture.vision_note else ""
-        raise UsageError(f"{architecture.name} has no image encoder that is counted{note}; leave --images out.")
+        raise UsageError(f"{architecture.name} has no image encoder that is counted{note}; leave ⟨images⟩ out.")
     found = image_tokens(architecture.vision.kind, size or (1024, 1024))
     if tokens is None and found is None:
-        raise UsageError(f"how many tokens {architecture.name} makes of an image is not known; state --image-tokens.")
+        raise UsageError(f"how many tokens {architecture.name} makes of an image is not known; state ⟨image-tokens⟩.")
     counted, patches = found or (tokens or 0, 4 * (tokens or 0))
     return Images(count=count, tokens=float(tokens or counted), patches=float(patches))
 

@@ -96,11 +96,11 @@ def check_load(load: TokenLoad) -> None:
         UsageError: It states neither or both, or none at all come.
     """
     if (load.rate_per_s is None) == (load.concurrency is None):
-        raise UsageError("state the load by one of --rate (requests per second) and --concurrency (clients).")
+        raise UsageError("state the load by one of ⟨rate⟩ (requests per second) and ⟨concurrency⟩ (clients).")
     if load.rate_per_s is not None and not 0 < load.rate_per_s < float("inf"):
-        raise UsageError("--rate must be above 0 requests per second; a load of zero needs no GPU.")
+        raise UsageError("⟨rate⟩ must be above 0 requests per second; a load of zero needs no GPU.")
     if load.concurrency is not None and not load.concurrency > 0:
-        raise UsageError("--concurrency must be at least 1 client; a load of zero needs no GPU.")
+        raise UsageError("⟨concurrency⟩ must be at least 1 client; a load of zero needs no GPU.")
 
 
 def _check_context(model: str, longest: int | None, load: TokenLoad) -> None:
@@ -108,7 +108,7 @@ def _check_context(model: str, longest: int | None, load: TokenLoad) -> None:
     if longest is not None and tokens > longest:
         raise UsageError(
             f"{model} handles at most {longest} tokens; {tokens:.0f} of prompt and answer are more: shorten "
-            "--input-len or --output-len."
+            "⟨input-len⟩ or ⟨output-len⟩."
         )
 
 
@@ -207,13 +207,13 @@ def _assumptions(question: SearchSpace) -> tuple[str, ...]:
     assumed = []
     if question.limits.are_set and question.certainty_fraction != 0.5:
         assumed.append(
-            f"the intervals keep the limits with a probability of {question.certainty_fraction:.0%} (--certainty): "
+            f"the intervals keep the limits with a probability of {question.certainty_fraction:.0%} (⟨certainty⟩): "
             "expected times lie below them"
         )
     if question.network_bytes_per_s is None:
         assumed.append(
             f"the network between servers is assumed to carry {NETWORK_BYTES_PER_S / 1e9:g} GB/s for each GPU, one "
-            "direction (--network states yours)"
+            "direction (⟨network⟩ states yours)"
         )
     return (
         arrivals,
@@ -258,9 +258,9 @@ def _notes(question: SearchSpace) -> tuple[str, ...]:
     engines = [engine for engine in DEFAULT_ENGINES if engine not in question.engines]
     notes = []
     if engines:
-        notes.append(f"not searched: {', '.join(engines)} (--engine), which may carry the load on fewer GPUs")
+        notes.append(f"not searched: {', '.join(engines)} (⟨engine⟩), which may carry the load on fewer GPUs")
     if question.weights == ("",):
-        notes.append("weights are in the checkpoint's own format; narrower ones (--weights fp8, awq) were not searched")
+        notes.append("weights are in the checkpoint's own format; narrower ones (⟨weights⟩ fp8, awq) were not searched")
     if question.limits.statistic is not Statistic.MEAN:
         notes.append(f"the {MOST_SIMULATED} best deployments stand here; percentiles of others were not simulated")
     notes.append(

@@ -59,9 +59,9 @@ def sharding_words(sharding: Sharding) -> str:
     Args:
         sharding: How the GPUs of a replica share the model.
     """
-    named = (("--tp", sharding.tensor), ("--pp", sharding.pipeline), ("--ep", sharding.expert), ("--dp", sharding.data))
+    named = (("⟨tp⟩", sharding.tensor), ("⟨pp⟩", sharding.pipeline), ("⟨ep⟩", sharding.expert), ("⟨dp⟩", sharding.data))
     words = [f"{option} {size}" for option, size in named if size > 1]
-    return " ".join(words) or "--tp 1"
+    return " ".join(words) or "⟨tp⟩ 1"
 
 
 def _other_limit(rejection: DeploymentRejection) -> str | None:
@@ -95,7 +95,7 @@ def _other_formats(search: Search, rejection: DeploymentRejection) -> str | None
     if helping:
         return f"with {shown}: {' or '.join(helping[:3])}"
     narrow = "q4_k_m" if find_engine(rejection.engine) is Engine.LLAMACPP else "awq"
-    return f"no single change does; try --weights {narrow} with more GPUs per replica than {rejection.sharding.gpus}"
+    return f"no single change does; try ⟨weights⟩ {narrow} with more GPUs per replica than {rejection.sharding.gpus}"
 
 
 def advice(limits: LatencyLimits, rejections: Sequence[DeploymentRejection]) -> str:
@@ -108,10 +108,10 @@ def advice(limits: LatencyLimits, rejections: Sequence[DeploymentRejection]) -> 
     if any(rejection.broken_option == DRAW_OPTION for rejection in rejections):
         return (
             f"what keeps the other limits draws more than {DRAW_OPTION} allows; raise it, or ask for other GPUs "
-            "(--gpu) or narrower weights (--weights)."
+            "(⟨gpu⟩) or narrower weights (⟨weights⟩)."
         )
     asked = {
-        "--max-ttft": limits.ttft_s, "--max-tpot": limits.tpot_s, "--max-e2e": limits.e2e_s, "--within": limits.e2e_s,
+        "⟨max-ttft⟩": limits.ttft_s, "⟨max-tpot⟩": limits.tpot_s, "⟨max-e2e⟩": limits.e2e_s, "⟨within⟩": limits.e2e_s,
     }  # fmt: skip
     broken = [
         (rejection.least_s / (asked.get(rejection.broken_option) or 1.0), rejection.least_s, rejection)
@@ -123,7 +123,7 @@ def advice(limits: LatencyLimits, rejections: Sequence[DeploymentRejection]) -> 
         return (
             f"nothing searched keeps {first.broken_option}: the nearest is {first.gpu} with "
             f"{sharding_words(first.sharding)} at {format_seconds(least)}; a limit above that, shorter requests, "
-            "other GPUs (--gpu) or narrower weights (--weights) would do."
+            "other GPUs (⟨gpu⟩) or narrower weights (⟨weights⟩) would do."
         )
     rescues = [rejection for rejection in rejections if rejection.rescue]
     if rescues:

@@ -84,7 +84,7 @@ def room_of(find: Find, words: NamedDeployment, *, input_len: float, output_len:
     if longest is not None and tokens > longest:
         raise UsageError(
             f"{words.model} handles at most {longest} tokens; {tokens:.0f} of prompt and answer are more: "
-            "shorten --input-len or --output-len."
+            "shorten ⟨input-len⟩ or ⟨output-len⟩."
         )
     capacity = deployment.sequences_that_fit(held_len)
     if capacity >= 1:
@@ -93,11 +93,11 @@ def room_of(find: Find, words: NamedDeployment, *, input_len: float, output_len:
     if words.utilization_fraction is None and find(fuller).sequences_that_fit(held_len) >= 1:
         raise OversizeError(
             f"{words.model} with {tokens:.0f} tokens does not fit on {words.sharding.gpus} × {deployment.gpu.id} "
-            f"with what {words.engine} keeps free by default; use --utilization {_FULLER:g} (which holds it).",
+            f"with what {words.engine} keeps free by default; use ⟨utilization⟩ {_FULLER:g} (which holds it).",
             None,
         )
     tensor = _least_tensor(find, words, held_len)
-    wider = "more GPUs (--tp)" if tensor is None else f"--tp {tensor} (which holds it)"
+    wider = "more GPUs (⟨tp⟩)" if tensor is None else f"⟨tp⟩ {tensor} (which holds it)"
     raise OversizeError(
         f"{words.model} with {tokens:.0f} tokens does not fit on {words.sharding.gpus} × {deployment.gpu.id}; use "
         f"{wider}, narrower weights or cache, or shorter requests.",

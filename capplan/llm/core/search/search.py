@@ -49,7 +49,7 @@ from capplan.units import format_watts
 DEFAULT_ENGINES = ("vllm", "sglang", "trtllm")
 """Engines that are searched where none is named: those whose runs the constants were learnt from."""
 SIMULATED_REQUESTS = 2_000
-DRAW_OPTION = "--max-power-draw"
+DRAW_OPTION = "⟨max-power-draw⟩"
 _TOLERANCE = 1.02
 """A simulated mean within 2 % of a limit counts as kept: the random numbers of 2,000 requests move it by about that."""
 _SEARCHED_WITHIN = 0.05
@@ -220,9 +220,9 @@ class Search:
     def _asked(self, broken: BrokenLimit) -> BrokenLimit:
         """Return a broken limit as it was asked, beside the time that is not exceeded with the certainty asked for."""
         limits, job = self.question.limits_of_answers, self.question.load.job
-        asked = {"--max-ttft": limits.ttft_s, "--max-tpot": limits.tpot_s}.get(broken.option, limits.e2e_s)
+        asked = {"⟨max-ttft⟩": limits.ttft_s, "⟨max-tpot⟩": limits.tpot_s}.get(broken.option, limits.e2e_s)
         if job is not None and asked == job.within_s:
-            broken = replace(broken, option="--within")
+            broken = replace(broken, option="⟨within⟩")
         assert asked is not None  # a limit that is not asked does not break
         return replace(broken, limit_s=asked, value_s=broken.value_s * asked / broken.limit_s)
 

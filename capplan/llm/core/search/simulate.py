@@ -151,7 +151,7 @@ def _notes(asked: SimulatedLoads, deployment: ServingDeployment, learnt: Adjustm
     if cap := deployment.machine.cap:
         notes.append(f"Times are those under a power limit of {cap.law.cap_w:g} W for each GPU.")
     if asked.trace is not None and asked.trace.has_times:
-        notes.append("Requests come at the times of the file; --rate is not used.")
+        notes.append("Requests come at the times of the file; ⟨rate⟩ is not used.")
     if asked.sessions is not None:
         notes.append(
             f"Requests are turns of conversations of {asked.sessions.turns}: prompts grow by what was said before, "
@@ -182,7 +182,7 @@ def _notes(asked: SimulatedLoads, deployment: ServingDeployment, learnt: Adjustm
     varied = any(load.spread or load.input_cv or load.output_cv for load in clients)
     if clients and asked.trace is None and not varied:
         notes.append(
-            "Requests of equal length keep the clients in step, so that prompts come in bursts; --spread 0.11 varies "
+            "Requests of equal length keep the clients in step, so that prompts come in bursts; ⟨spread⟩ 0.11 varies "
             "them as `capplan llm estimate` does."
         )
     if learnt is not None:

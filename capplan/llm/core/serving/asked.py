@@ -49,7 +49,7 @@ class Speculation:
         return sum(self.acceptance**power for power in range(self.drafts + 1))
 
 
-def read_clients(asked: str | Sequence[int], *, what: str = "--concurrency") -> tuple[int, ...]:
+def read_clients(asked: str | Sequence[int], *, what: str = "⟨concurrency⟩") -> tuple[int, ...]:
     """Read numbers of clients, as `parse_batches` reads batches, in rising order.
 
     Args:

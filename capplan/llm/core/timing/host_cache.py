@@ -54,7 +54,7 @@ def host_cache(size_bytes: float, *, token_bytes: float, sharding: Sharding, gpu
     if not size_bytes:
         return None
     if not token_bytes:
-        raise UsageError("--kv-offload keeps tokens of attention in host memory; no layer of this model caches any.")
+        raise UsageError("⟨kv-offload⟩ keeps tokens of attention in host memory; no layer of this model caches any.")
     link = COPIED_FRACTION * (gpu.pcie_bytes_per_s or UNKNOWN_PCIE_BYTES_PER_S)
     return HostCache(
         tokens=size_bytes / (token_bytes * sharding.tensor * sharding.pipeline), token_s=token_bytes / link

@@ -284,12 +284,12 @@ def check_job(job: TrainingJob) -> None:
         raise UsageError(f"{layout.gpus} GPUs are not a multiple of tp × pp × cp = {product}.")
     if job.sequence_tokens % layout.context:
         raise UsageError(
-            f"--cp {layout.context} does not divide sequences of {job.sequence_tokens} tokens; change one of them."
+            f"⟨cp⟩ {layout.context} does not divide sequences of {job.sequence_tokens} tokens; change one of them."
         )
     ranks = layout.data * layout.context
     if layout.shard_group and ranks > layout.shard_group and ranks % layout.shard_group:
         raise UsageError(
-            f"--shard-group {layout.shard_group} does not divide the {ranks} ranks of data and context parallelism."
+            f"⟨shard-group⟩ {layout.shard_group} does not divide the {ranks} ranks of data and context parallelism."
         )
     check_sharding(job.architecture, Sharding(tensor=layout.tensor))
     layers = len(job.architecture.layers)
@@ -297,14 +297,14 @@ def check_job(job: TrainingJob) -> None:
         raise UsageError(f"{name}: {layout.pipeline * layout.virtual} pipeline chunks are more than {layers} layers.")
     experts = [layer.mlp.count for layer in job.architecture.layers if isinstance(layer.mlp, Experts)]
     if layout.expert > 1 and not experts:
-        raise UsageError(f"{name} has no experts, so --ep {layout.expert} does nothing; leave it out.")
+        raise UsageError(f"{name} has no experts, so ⟨ep⟩ {layout.expert} does nothing; leave it out.")
     if experts and max(experts) % layout.expert:
-        raise UsageError(f"{name}: --ep {layout.expert} does not divide its {max(experts)} experts.")
+        raise UsageError(f"{name}: ⟨ep⟩ {layout.expert} does not divide its {max(experts)} experts.")
     stage = layout.tensor * layout.data * layout.context
     if stage % (layout.expert * layout.expert_tensor):
-        raise UsageError(f"--ep {layout.expert} does not divide the {stage} GPUs of a stage (tp × cp × dp).")
+        raise UsageError(f"⟨ep⟩ {layout.expert} does not divide the {stage} GPUs of a stage (tp × cp × dp).")
     if job.method is Method.QLORA and job.base is BaseFormat.BF16:
-        raise UsageError("QLoRA needs a quantised base; add --base nf4-dq, or ask for lora.")
+        raise UsageError("QLoRA needs a quantised base; add ⟨base⟩ nf4-dq, or ask for lora.")
 
 
 _TARGETS = {

@@ -189,9 +189,9 @@ def plan_run(job: TrainingJob, *, step_s: Interval, tokens: float, reliability: 
         lasting = max(interval, step)
         if (reliability.restart_s + lasting + write_s) / between > _MOST_FAILURES:
             raise UsageError(
-                f"{counted(gpus, 'GPU')} fail every {format_seconds(between)} on average (--failure-hours, "
-                f"--spot-per-hour), but a restart takes {format_seconds(reliability.restart_s)} (--restart), a "
-                f"checkpoint {format_seconds(write_s)} (--storage) and a step {format_seconds(step)}: the run never "
+                f"{counted(gpus, 'GPU')} fail every {format_seconds(between)} on average (⟨failure-hours⟩, "
+                f"⟨spot-per-hour⟩), but a restart takes {format_seconds(reliability.restart_s)} (⟨restart⟩), a "
+                f"checkpoint {format_seconds(write_s)} (⟨storage⟩) and a step {format_seconds(step)}: the run never "
                 "ends. State fewer failures or shorter restarts."
             )
         return daly_wall_s(

@@ -99,7 +99,7 @@ def _builder(thing: Any, words: str, arguments: dict[str, Any]) -> Callable[[], 
     thing = uncompiled(thing) if isinstance(thing, torch.nn.Module) else thing
     if isinstance(thing, torch.nn.Module):
         if arguments:
-            raise UsageError(f"{words} is an instance: --arg has no constructor to go to.")
+            raise UsageError(f"{words} is an instance: ⟨arg⟩ has no constructor to go to.")
         return lambda: _copy(thing)
     if not callable(thing):
         raise UsageError(
@@ -132,7 +132,7 @@ def _check_arguments(thing: Callable[..., Any], words: str, arguments: dict[str,
     try:
         signature.bind(**arguments)
     except TypeError as error:
-        raise UsageError(f"{words}: {error}; it takes {signature}: give --arg NAME=VALUE.") from error
+        raise UsageError(f"{words}: {error}; it takes {signature}: give ⟨arg⟩ NAME=VALUE.") from error
 
 
 def _copy(module: torch.nn.Module) -> torch.nn.Module:
@@ -161,4 +161,4 @@ def _inputs(thing: Any, words: str, request: InputRequest) -> InputMaker:
         return image
     takes = f"forward({', '.join(names)})" if names else "its forward"
     example = f"{names[0]}=3x224x224" if names else "3x224x224"
-    raise UsageError(f"{words}: state the input for {takes}: --input {example}, --input-size or --inputs-from.")
+    raise UsageError(f"{words}: state the input for {takes}: ⟨input⟩ {example}, ⟨input-size⟩ or ⟨inputs-from⟩.")

@@ -39,7 +39,7 @@ def diffusers_target(words: str, request: InputRequest) -> Target:
     inputs: InputMaker | None = asked_inputs(request)
     if inputs is None:
         raise UsageError(
-            f"{full} needs its inputs: --input hidden_states=16x128x128 and so on; `capplan plan {PREFIX}NAME` with "
+            f"{full} needs its inputs: ⟨input⟩ hidden_states=16x128x128 and so on; `capplan plan {PREFIX}NAME` with "
             "the name of a pipeline states them by itself."
         )
     if request.inputs:

@@ -69,7 +69,7 @@ def torchscript_target(path: Path, request: InputRequest) -> Target:
         UsageError: the archive is damaged or hostile, or nothing says what the model is fed.
     """
     if request.arguments:
-        raise UsageError(f"{path}: --arg has no constructor to go to; TorchScript is saved with its arguments.")
+        raise UsageError(f"{path}: ⟨arg⟩ has no constructor to go to; TorchScript is saved with its arguments.")
     full = full_words(str(path), request)
     refuse_seq_len(full, request)
     archive = read_archive(path)
@@ -99,7 +99,7 @@ def _inputs(forward: ScriptFunction, words: str, request: InputRequest) -> Input
     kinds = ", ".join(f"{name}: {kind}" for name, kind in zip(names, forward.annotations[1:], strict=True))
     raise UsageError(
         f"{words}: TorchScript does not state shapes; say what forward({kinds}) is fed: "
-        f"--input {names[0] if names else 'x'}=3x224x224, --input-size or --inputs-from."
+        f"⟨input⟩ {names[0] if names else 'x'}=3x224x224, ⟨input-size⟩ or ⟨inputs-from⟩."
     )
 
 

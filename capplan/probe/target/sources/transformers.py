@@ -46,7 +46,7 @@ _CAUSAL_LANGUAGE_MODELS = ("ForCausalLM", "LMHeadModel")
 
 _WHO_DECIDES_ATTENTION = (
     "attention as transformers {version} runs it by default, by PyTorch's operator; older releases and torch before "
-    "2.0 write it out, as --arg attn_implementation=eager does."
+    "2.0 write it out, as ⟨arg⟩ attn_implementation=eager does."
 )
 
 
@@ -94,7 +94,7 @@ def target_of_config(
     if model_class.__name__.endswith(_CAUSAL_LANGUAGE_MODELS) and request.new_tokens is None:
         tokens = f"{request.seq_len} tokens" if request.seq_len else "all its input tokens"
         notes.append(
-            f"one forward pass of {tokens}: prefill, without a KV cache; decoding is not in it (--new-tokens runs it)."
+            f"one forward pass of {tokens}: prefill, without a KV cache; decoding is not in it (⟨new-tokens⟩ runs it)."
         )
     quantisation = given.get("quantization_config")
     return Target(

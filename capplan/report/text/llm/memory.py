@@ -76,7 +76,7 @@ def _what_fits(answer: MemoryAnswer) -> str:
     held = f"The cache holds {tokens} ({per_token}; 90 %: {format_bytes(low)} to {format_bytes(high)})"
     length = f"{answer.sequence_tokens:,} tokens"
     if answer.sequences == 0 and answer.max_context:
-        longest = f"{answer.max_context:,} tokens (--max-len {answer.max_context})"
+        longest = f"{answer.max_context:,} tokens (⟨max-len⟩ {answer.max_context})"
         return f"It fits for sequences of up to {longest}, not for one of {length}. {held}; shorter ones leave room."
     alone = f", or one of {answer.max_context:,}" if answer.max_context > answer.sequence_tokens else ""
     return f"{held}, {counted(answer.sequences, 'sequence')} of {length}{alone}."

@@ -59,7 +59,7 @@ def llm_plan_sections(fleet: PlannedFleet, *, everything: bool = False, launch: 
         blocks.append(Table(plan_columns(plan), shown))
         hidden = len(plan.fits) - len(shown)
         if hidden > 0:
-            more = f"{hidden} more deployments carry the load; --all shows them."
+            more = f"{hidden} more deployments carry the load; ⟨all⟩ shows them."
             blocks.append(Lines([more], is_attached=True, only=Format.TABLE))
         several = [line for line in (disaggregation_line(plan), mixed_line(plan)) if line is not None]
         blocks.append(Lines(several, only=Format.TABLE))
@@ -179,7 +179,7 @@ def _rejected(plan: DeploymentPlan, *, everything: bool) -> list[Block]:
     lines = [f"{counted(len(gpus), 'GPU')} {does} not carry it:"] if gpus else []
     lines += [f"  {gpu}: {why_rejected(nearest[gpu])}" for gpu in shown]
     if len(shown) < len(gpus):
-        lines.append(f"  {len(gpus) - len(shown)} more; --all shows them.")
+        lines.append(f"  {len(gpus) - len(shown)} more; ⟨all⟩ shows them.")
     blocks: list[Block] = [Lines(lines, only=Format.TABLE)]
     if everything:
         blocks.append(Lines([f"{len(plan.rejections)} deployments fail"], only=Format.TABLE))

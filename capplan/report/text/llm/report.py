@@ -122,7 +122,7 @@ def _checks(best: DeploymentFit) -> Iterator[Check]:
     yield Check(
         "engineering",
         f"speed of {best.words} on {best.gpu}: {best.evidence}",
-        "rent it for an hour, run the engine's own benchmark at this load and pass its file to --measured",
+        "rent it for an hour, run the engine's own benchmark at this load and pass its file to ⟨measured⟩",
     )
     yield Check(
         "engineering",
@@ -142,7 +142,7 @@ def _checks(best: DeploymentFit) -> Iterator[Check]:
             "ask how long it takes to get them, and whether data may be processed there",
         )
     else:
-        yield Check("procurement", f"no price of {best.gpu} is known", "ask for a quote; --prices reads it")
+        yield Check("procurement", f"no price of {best.gpu} is known", "ask for a quote; ⟨prices⟩ reads it")
     yield Check(
         "finance", "years, growth, tax: amounts are before tax and in USD", "state your own; add VAT and depreciation"
     )

@@ -26,6 +26,7 @@ from capplan.report.text.llm.plan import (
 )
 from capplan.report.text.styled import cut_line, styled_table
 from capplan.units import counted, format_joules, format_rate, format_seconds, format_watts
+from capplan.wording import as_options
 
 MOST_LINES = 30
 OTHER_CHOICES = 2
@@ -87,7 +88,7 @@ def _limit_words(plan: DeploymentPlan) -> str:
 def _labelled(label: str, text: str, width: int, *, most: int = 3) -> Iterator[Line]:
     """Yield a labelled sentence, wrapped under its label; what is beyond `most` lines is cut with a mark."""
     room = max(width - _LABEL_WIDTH, 20)
-    wrapped = textwrap.wrap(text, room, max_lines=most, placeholder=" …") or [""]
+    wrapped = textwrap.wrap(as_options(text), room, max_lines=most, placeholder=" …") or [""]
     for number, part in enumerate(wrapped):
         yield line(Span(text=(label if number == 0 else "").ljust(_LABEL_WIDTH), style=Style.HEADING), part)
 
@@ -244,7 +245,7 @@ def _rest(fleet: PlannedFleet, width: int) -> Iterator[Line]:
         yield from _labelled("Note", note, width, most=_MOST_LINES_OF_A_NOTE)
     lacking = len(plan.gpus_without_fit)
     failing = f"; {counted(lacking, 'GPU')} {'does' if lacking == 1 else 'do'} not carry it" if lacking else ""
-    yield from _labelled("More", f"--all shows {len(plan.fits)} deployments and what is assumed{failing}", width)
+    yield from _labelled("More", f"⟨all⟩ shows {len(plan.fits)} deployments and what is assumed{failing}", width)
 
 
 def _money(fleet: PlannedFleet, width: int, *, labels: Collection[str] = ()) -> Iterator[Line]:
@@ -262,4 +263,4 @@ def _nothing(plan: DeploymentPlan, width: int) -> Iterator[Line]:
         yield from _labelled("Nearest", f"{gpu}: {why_rejected(nearest[gpu])}", width, most=2)
     more = len(nearest) - _NEAREST
     if more > 0:
-        yield from _labelled("More", f"--all shows {counted(more, 'further GPU')} and what is assumed", width)
+        yield from _labelled("More", f"⟨all⟩ shows {counted(more, 'further GPU')} and what is assumed", width)

@@ -199,7 +199,7 @@ def _notes(answer: PricedTraining) -> list[str]:
     notes = [
         f"Beside matrix products, {estimate.step.largest} takes most of a step.",
         f"Evidence: {estimate.evidence}; speeds of {answer.job.framework.name} as of {answer.job.framework.release}. "
-        "MFU counts causal attention and the printed dense peak; a short run of yours narrows all (--measured-step).",
+        "MFU counts causal attention and the printed dense peak; a short run of yours narrows all (⟨measured-step⟩).",
     ]
     run = answer.run
     if run is not None:
@@ -329,7 +329,7 @@ def _plan_notes(plan: TrainingPlan) -> list[str]:
     notes += [f"Rejected by {reason}: {counted(count, 'layout')}." for reason, count in plan.rejected.most_common(2)]
     notes += [f"{gpu}: {reason}" for gpu, reason in list(plan.refused.items())[:3]]
     if plan.terms.dataset.processed_tokens(plan.job.sequence_tokens) is None:
-        notes.append("Without --tokens or --samples there are no days and no money.")
+        notes.append("Without ⟨tokens⟩ or ⟨samples⟩ there are no days and no money.")
     return notes
 
 
