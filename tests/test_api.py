@@ -13,8 +13,8 @@ import capplan
 from capplan.cli.main import app
 from capplan.core.latency.calibration import HostCosts
 from capplan.errors import TraceError, UnknownNameError, UsageError
-from capplan.report.documents.analysis import analysis_document
 from capplan.report.documents.estimate import estimate_document
+from capplan.shapes.analysis import ANALYSIS
 from capplan.shapes.codec import to_plain
 from capplan.shapes.memory import MEMORY_ANSWER
 from capplan.shapes.plan import plan_document
@@ -57,7 +57,7 @@ def test_filters_and_prices_are_those_of_the_command_line() -> None:
 
 def test_counts_are_those_of_the_command_line() -> None:
     made = capplan.analyze(NET, inputs=[INPUT], batch=4, precision="amp-fp16")
-    assert as_json(analysis_document(made)) == shown("analyze", NET, "--batch", 4, "--precision", "amp-fp16")
+    assert as_json(ANALYSIS.document(made)) == shown("analyze", NET, "--batch", 4, "--precision", "amp-fp16")
 
 
 def test_memory_is_that_of_the_command_line() -> None:

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -54,6 +55,11 @@ class CachedTrace:
     configurations: tuple[str, ...]
     size_bytes: int
     made_s: float
+
+    @property
+    def made(self) -> str:
+        """Return the day and minute when it was made, in UTC."""
+        return datetime.fromtimestamp(self.made_s, UTC).strftime("%Y-%m-%d %H:%M")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -222,12 +222,10 @@ def config(*, format_: FormatOption = None, json_: JsonOption = False, output: O
         for key, stored in sorted(in_force(settings, command).items())
     ]
     if chosen is Format.JSON:
-        from capplan.report.documents.gpus import SettingDocument, SettingsDocument
+        from capplan.shapes.gpus import SETTINGS
         from capplan.verbs.statement.contract import to_json
 
-        keys = ("command", "option", "value", "file")
-        documents = tuple(SettingDocument(**dict(zip(keys, row, strict=True))) for row in rows)
-        emit(to_json(SettingsDocument(settings=documents)), output=output)
+        emit(to_json(SETTINGS.document(rows)), output=output)
     elif rows or chosen is not Format.TABLE:
         columns = plain_columns("command", "option", "value", "file")
         emit(laid_out([Section([Table(columns, rows)])], chosen, output=output), output=output)

@@ -8,23 +8,8 @@ import msgspec
 
 from capplan.core.calibrate.device import DeviceBenchmark
 from capplan.core.latency.calibration import HostCosts
-from capplan.report.documents.analysis import AnalysisDocument
 from capplan.report.documents.diff import CheckDocument, DiffDocument
 from capplan.report.documents.estimate import EstimateDocument
-from capplan.report.documents.gpus import (
-    CacheDocument,
-    GpusDocument,
-    GpuSheetDocument,
-    InstalledGpusDocument,
-    PricesDocument,
-    SettingsDocument,
-)
-from capplan.report.documents.llm.training import (
-    LlmTrainEstimateDocument,
-    LlmTrainMemoryDocument,
-    LlmTrainPlanDocument,
-    LlmTrainValidateDocument,
-)
 from capplan.report.documents.measurement import (
     FailureDocument,
     MeasureDocument,
@@ -36,16 +21,27 @@ from capplan.report.documents.sweep import SweepDocument, SweepPreviewDocument
 from capplan.report.documents.validation import ValidationDocument
 from capplan.report.procurement.json import ReportDocument
 from capplan.shapes.types import (
+    AnalysisDocument,
+    CacheDocument,
     ComparisonDocument,
+    GpusDocument,
+    GpuSheetDocument,
+    InstalledGpusDocument,
     LlmEstimateDocument,
     LlmFleetDocument,
     LlmMemoryDocument,
     LlmModelsDocument,
     LlmPlanDocument,
+    LlmTrainEstimateDocument,
+    LlmTrainMemoryDocument,
+    LlmTrainPlanDocument,
+    LlmTrainValidateDocument,
     LlmValidationDocument,
     MemoryDocument,
     PlanDocument,
+    PricesDocument,
     ServingReportDocument,
+    SettingsDocument,
     SimulationDocument,
 )
 

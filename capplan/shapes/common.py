@@ -1,12 +1,13 @@
 """Shapes that several answers share: what a document starts with, and the conditions of a question."""
 
+from operator import attrgetter
 from typing import Any, Final, Literal
 
 import msgspec
 
 from capplan.core.workload import Training, Workload
 from capplan.shapes.codec import SCHEMA_VERSION
-from capplan.shapes.shape import Shape, figure
+from capplan.shapes.shape import Shape, Typed, figure, reads
 from capplan.version import __version__
 
 
@@ -30,6 +31,11 @@ TRAINING: Final = Shape(
     "How a training step is made up.",
     (figure("optimizer"), figure("checkpointing"), figure("accumulate")),
 )
+
+
+def in_words(path: str) -> Typed:
+    """Return that a figure is an attribute as text, such as the value of an enum whose members a schema leaves open."""
+    return reads(str, lambda value: str(attrgetter(path)(value)))
 
 
 def torch_version(workload: Workload) -> str:

@@ -4,7 +4,19 @@ from importlib import import_module
 
 from capplan.shapes.shape import Shape
 
-MODULES = ("common", "plan", "comparison", "memory", "llm_serving", "llm_memory", "llm_plan", "llm_fleet")
+MODULES = (
+    "common",
+    "plan",
+    "comparison",
+    "memory",
+    "analysis",
+    "gpus",
+    "llm_serving",
+    "llm_memory",
+    "llm_plan",
+    "llm_fleet",
+    "llm_training",
+)
 """The modules of this package that hold shapes, those that others use first."""
 
 

@@ -164,7 +164,8 @@ def figure(
             figures of its own. None for the attribute of its name.
         meaning: What it is, in words, or with its bounds.
         show: Where it stands besides the document.
-        default: Its value in saved documents that lack it; UNSET if documents leave it out where it is None.
+        default: Its value in saved documents that lack it; UNSET if documents leave it out where it is None, or, of a
+            reader whose type has UNSET, where that is what it returns.
     """
     shape: Shape | None = None
     if isinstance(read, Shape):
@@ -382,7 +383,7 @@ def _reader(shape: Shape, one: AnswerFigure) -> ReadFigure:
     except (KeyError, AttributeError, TypeError) as error:
         raise TypeError(f"{shape.name}.{one.name}: {error}") from error
     document = value if convert is None else _converted(value, convert)
-    if one.default is UNSET:
+    if one.default is UNSET and UnsetType not in get_args(hint):
         held = _without_none(held) | UnsetType
         document = _unset_for_none(document)
     kinds = [kind for kind in get_args(hint) or (hint,) if kind is not NoneType] if is_union(hint) else [hint]

@@ -1,7 +1,8 @@
 """Types of documents. Made by `python -m capplan.shapes.stub` from the shapes; do not edit."""
 
 from capplan.core.gpus.machines import LocalAmount
-from capplan.core.gpus.prices import Term
+from capplan.core.gpus.prices import DateKind, PriceKind, PriceTier, Term
+from capplan.core.gpus.spec import Segment, Status
 from capplan.core.latency.types import Binding, Evidence
 from capplan.core.memory.advice import MemoryAdvice
 from capplan.core.memory.types import FitStatus, MemoryPart
@@ -309,6 +310,285 @@ class MemoryDocument(Struct, frozen=True, kw_only=True):
     index_limit_batch: int | None
     rule_of_thumb: RuleOfThumbDocument
     notes: tuple[str, ...]
+
+class ShareDocument(Struct, frozen=True, kw_only=True):
+    name: str
+    calls: int
+    macs: int
+    flops: int
+    params: int
+    bytes: int
+
+class OperatorShareDocument(Struct, frozen=True, kw_only=True):
+    operator: str
+    name: str
+    calls: int
+    macs: int
+    flops: int
+    params: int
+    bytes: int
+
+class OwnParameter(Struct, frozen=True, kw_only=True):
+    name: str
+    shape: tuple[int, ...]
+
+class TreeNode(Struct, frozen=True, kw_only=True):
+    path: str
+    depth: int
+    calls: int
+    macs: int
+    flops: int
+    params: int
+    activations: int
+    bytes: int
+    flops_fraction: float | None
+    params_fraction: float | None
+    own_params: tuple[OwnParameter, ...]
+
+class DtypeDocument(Struct, frozen=True, kw_only=True):
+    dtype: str
+    tensors: int
+    params: int
+    bytes: int
+    bytes_as: dict[str, int]
+
+class AssumedValueDocument(Struct, frozen=True, kw_only=True):
+    what: str
+    count: int
+    share: float | None = ...
+    lines: tuple[str, ...] = ...
+
+class CountDifference(Struct, frozen=True, kw_only=True):
+    amount: int
+    cause: str
+
+class NamedCount(Struct, frozen=True, kw_only=True):
+    name: str
+    macs: int
+
+class CounterDocument(Struct, frozen=True, kw_only=True):
+    counter: str
+    version: str
+    macs: int | None
+    params: int | None
+    macs_differences: tuple[CountDifference, ...]
+    params_differences: tuple[CountDifference, ...]
+    by_operator: tuple[NamedCount, ...]
+    by_module: tuple[NamedCount, ...]
+    skipped: dict[str, int]
+    failure: str | None
+
+class AnalysisDocument(Struct, frozen=True, kw_only=True):
+    schema_version: Literal[2]
+    capplan_version: str
+    name: str
+    class_: str
+    recording: str
+    batch: int
+    params: int
+    trainable_params: int
+    frozen_params: int
+    buffers: int
+    params_bytes_by_dtype: dict[str, int]
+    params_by_dtype: tuple[DtypeDocument, ...]
+    macs: int
+    flops: int
+    bytes: int
+    by_operator: tuple[ShareDocument, ...]
+    by_module: tuple[ShareDocument, ...]
+    by_module_and_operator: tuple[OperatorShareDocument, ...]
+    tree: tuple[TreeNode, ...]
+    uncounted: tuple[str, ...]
+    counted_bytes_fraction: float
+    backend: str
+    assumed_values: tuple[AssumedValueDocument, ...]
+    notes: tuple[str, ...]
+    versions: dict[str, str]
+    comparison: tuple[CounterDocument, ...] | UnsetType = ...
+
+class GpuDocument(Struct, frozen=True, kw_only=True):
+    id: str
+    name: str
+    vendor: str
+    architecture: str
+    compute_capability: str | UnsetType = ...
+    form_factor: str | UnsetType = ...
+    segment: Segment | UnsetType = ...
+    status: Status | UnsetType = ...
+    release_date: datetime.date | UnsetType = ...
+    memory_bytes: float
+    usable_bytes: float | UnsetType = ...
+    driver_total_bytes: float | UnsetType = ...
+    memory_type: str | UnsetType = ...
+    memory_bus_bits: float | UnsetType = ...
+    memory_bits_per_s_per_pin: float | UnsetType = ...
+    memory_bandwidth_bytes_per_s: float
+    ecc: str | UnsetType = ...
+    l2_bytes: float | UnsetType = ...
+    unit_count: float | UnsetType = ...
+    boost_clock_hz: float | UnsetType = ...
+    tensor_clock_hz: float | UnsetType = ...
+    peak_fp64_flops_per_s: float | None | UnsetType = ...
+    peak_fp64_tensor_flops_per_s: float | None | UnsetType = ...
+    peak_fp32_flops_per_s: float | None | UnsetType = ...
+    peak_fp32_matrix_flops_per_s: float | None | UnsetType = ...
+    peak_fp16_vector_flops_per_s: float | None | UnsetType = ...
+    peak_bf16_vector_flops_per_s: float | None | UnsetType = ...
+    peak_tf32_flops_per_s: float | None | UnsetType = ...
+    peak_fp16_flops_per_s: float | None | UnsetType = ...
+    peak_fp16_acc16_flops_per_s: float | None | UnsetType = ...
+    peak_bf16_flops_per_s: float | None | UnsetType = ...
+    peak_fp8_flops_per_s: float | None | UnsetType = ...
+    peak_fp4_flops_per_s: float | None | UnsetType = ...
+    peak_int8_flops_per_s: float | None | UnsetType = ...
+    ridge_flop_per_byte: float | UnsetType = ...
+    tdp_w: float | UnsetType = ...
+    tdp_min_w: float | UnsetType = ...
+    tdp_max_w: float | UnsetType = ...
+    nominal_tdp_w: float | UnsetType = ...
+    nvlink_bytes_per_s: float | UnsetType = ...
+    pcie_bytes_per_s: float | UnsetType = ...
+    devices_per_board: float
+    origin: str
+    architecture_id: str
+    aliases: tuple[str, ...]
+
+class GpusDocument(Struct, frozen=True, kw_only=True):
+    schema_version: Literal[1]
+    capplan_version: str
+    gpus: tuple[GpuDocument, ...]
+
+class SourceDocument(Struct, frozen=True, kw_only=True):
+    kind: str
+    title: str
+    publisher: str | UnsetType = ...
+    url: str | UnsetType = ...
+    retrieved: datetime.date | UnsetType = ...
+
+class FigureDocument(Struct, frozen=True, kw_only=True):
+    as_written: str
+    printed: str | UnsetType = ...
+    quality: str | UnsetType = ...
+    regime: str | UnsetType = ...
+    origin: str
+    sources: tuple[SourceDocument, ...]
+
+class PriceDocument(Struct, frozen=True, kw_only=True):
+    gpu: str | UnsetType = ...
+    term: Term
+    usd_per_hour: float | UnsetType = ...
+    provider: str | UnsetType = ...
+    region: str | UnsetType = ...
+    instance: str | UnsetType | None = ...
+    instance_gpus: int | UnsetType = ...
+    usd: float | UnsetType = ...
+    seller: str | UnsetType = ...
+    date: datetime.date
+    date_is: DateKind
+    tier: PriceTier
+    kind: PriceKind
+    source: str
+    country: str | UnsetType | None = ...
+    joined_gpus: int | UnsetType = ...
+    comparison: str | UnsetType = ...
+    upfront_fraction: float | UnsetType = ...
+    note: str | UnsetType = ...
+    includes_server: bool | UnsetType = ...
+
+class GpuSheetDocument(Struct, frozen=True, kw_only=True):
+    schema_version: Literal[1]
+    capplan_version: str
+    id: str
+    name: str
+    vendor: str
+    architecture: str
+    compute_capability: str | UnsetType = ...
+    form_factor: str | UnsetType = ...
+    segment: Segment | UnsetType = ...
+    status: Status | UnsetType = ...
+    release_date: datetime.date | UnsetType = ...
+    memory_bytes: float
+    usable_bytes: float | UnsetType = ...
+    driver_total_bytes: float | UnsetType = ...
+    memory_type: str | UnsetType = ...
+    memory_bus_bits: float | UnsetType = ...
+    memory_bits_per_s_per_pin: float | UnsetType = ...
+    memory_bandwidth_bytes_per_s: float
+    ecc: str | UnsetType = ...
+    l2_bytes: float | UnsetType = ...
+    unit_count: float | UnsetType = ...
+    boost_clock_hz: float | UnsetType = ...
+    tensor_clock_hz: float | UnsetType = ...
+    peak_fp64_flops_per_s: float | None | UnsetType = ...
+    peak_fp64_tensor_flops_per_s: float | None | UnsetType = ...
+    peak_fp32_flops_per_s: float | None | UnsetType = ...
+    peak_fp32_matrix_flops_per_s: float | None | UnsetType = ...
+    peak_fp16_vector_flops_per_s: float | None | UnsetType = ...
+    peak_bf16_vector_flops_per_s: float | None | UnsetType = ...
+    peak_tf32_flops_per_s: float | None | UnsetType = ...
+    peak_fp16_flops_per_s: float | None | UnsetType = ...
+    peak_fp16_acc16_flops_per_s: float | None | UnsetType = ...
+    peak_bf16_flops_per_s: float | None | UnsetType = ...
+    peak_fp8_flops_per_s: float | None | UnsetType = ...
+    peak_fp4_flops_per_s: float | None | UnsetType = ...
+    peak_int8_flops_per_s: float | None | UnsetType = ...
+    ridge_flop_per_byte: float | UnsetType = ...
+    tdp_w: float | UnsetType = ...
+    tdp_min_w: float | UnsetType = ...
+    tdp_max_w: float | UnsetType = ...
+    nominal_tdp_w: float | UnsetType = ...
+    nvlink_bytes_per_s: float | UnsetType = ...
+    pcie_bytes_per_s: float | UnsetType = ...
+    devices_per_board: float
+    origin: str
+    architecture_id: str
+    aliases: tuple[str, ...]
+    notes: tuple[str, ...]
+    figures: dict[str, FigureDocument]
+    prices: tuple[PriceDocument, ...]
+
+class PricesDocument(Struct, frozen=True, kw_only=True):
+    schema_version: Literal[1]
+    currency: Literal['USD']
+    prices: tuple[PriceDocument, ...]
+
+class InstalledGpuDocument(Struct, frozen=True, kw_only=True):
+    index: int
+    name: str
+    told_by: str
+    pci_id: str | UnsetType = ...
+    total_bytes: int | UnsetType = ...
+    driver_total_bytes: int | UnsetType = ...
+    unit_count: int | UnsetType = ...
+    power_limit_w: float | UnsetType = ...
+    max_clock_hz: float | UnsetType = ...
+    spec: str | None
+    differences: dict[str, tuple[str, str]]
+
+class InstalledGpusDocument(Struct, frozen=True, kw_only=True):
+    schema_version: Literal[1]
+    capplan_version: str
+    gpus: tuple[InstalledGpuDocument, ...]
+
+class KeptTraceDocument(Struct, frozen=True, kw_only=True):
+    model: str
+    options: tuple[str, ...]
+    recordings: tuple[str, ...]
+    size_bytes: int
+    made: str
+
+class CacheDocument(Struct, frozen=True, kw_only=True):
+    folder: str
+    traces: tuple[KeptTraceDocument, ...]
+
+class SettingDocument(Struct, frozen=True, kw_only=True):
+    command: str
+    option: str
+    value: str
+    file: str
+
+class SettingsDocument(Struct, frozen=True, kw_only=True):
+    settings: tuple[SettingDocument, ...]
 
 class ServedModel(Struct, frozen=True, kw_only=True):
     name: str
@@ -822,3 +1102,139 @@ class ServingReportDocument(Struct, frozen=True, kw_only=True):
     plan: LlmPlanDocument
     simulation: SimulationDocument | None
     sensitivity: tuple[VariationDocument, ...]
+
+class TrainingJobDocument(Struct, frozen=True, kw_only=True):
+    model: str
+    params: int
+    active_params: int
+    method: str
+    trained_params: int
+    base: str | None
+    compute: str
+    states: str
+    optimizer: str
+    framework: str
+    gpus: int
+    tp: int
+    pp: int
+    vp: int
+    cp: int
+    ep: int
+    dp: int
+    shard: str
+    seq_len: int
+    micro_batch: int
+    accumulate: int
+    global_batch: int
+    recompute: str
+    attention: str
+
+class TrainingPartDocument(Struct, frozen=True, kw_only=True):
+    part: str
+    value: float
+
+class TrainingMemoryDocument(Struct, frozen=True, kw_only=True):
+    gpu: str
+    fits: bool
+    verdict: str
+    peak_bytes: Interval
+    usable_bytes: int
+    fit_probability: float
+    parts_bytes: tuple[TrainingPartDocument, ...]
+    load_bytes: int
+    host_bytes: int
+    evidence: str
+
+class LlmTrainMemoryDocument(Struct, frozen=True, kw_only=True):
+    schema_version: Literal[1]
+    capplan_version: str
+    job: TrainingJobDocument
+    memory: TrainingMemoryDocument
+
+class TrainingRunDocument(Struct, frozen=True, kw_only=True):
+    tokens: float
+    steps: float
+    wall_s: Interval
+    gpu_hours: Interval
+    failures: float
+    checkpoint_bytes: float
+    checkpoint_interval_s: float
+    goodput_fraction: float
+
+class TrainingSpeedDocument(Struct, frozen=True, kw_only=True):
+    job: TrainingJobDocument
+    memory: TrainingMemoryDocument
+    tokens_per_s: Interval
+    tokens_per_s_per_gpu: Interval
+    step_s: Interval
+    mfu_fraction: float | None
+    hfu_fraction: float | None
+    model_flops_per_s: float
+    parts_s: tuple[TrainingPartDocument, ...]
+    limited_by: str
+    evidence: str
+    run: TrainingRunDocument | None
+    usd: Interval | None
+    usd_per_gpu_hour: float | None
+    provider: str | None
+    energy_j: Interval | None
+    launch: str | None
+
+class LlmTrainEstimateDocument(Struct, frozen=True, kw_only=True):
+    schema_version: Literal[1]
+    capplan_version: str
+    estimate: TrainingSpeedDocument
+
+class LlmTrainPlanDocument(Struct, frozen=True, kw_only=True):
+    schema_version: Literal[1]
+    capplan_version: str
+    cheapest: TrainingSpeedDocument | None
+    safer: TrainingSpeedDocument | None
+    fastest: TrainingSpeedDocument | None
+    fewest: TrainingSpeedDocument | None
+    all: tuple[TrainingSpeedDocument, ...]
+    rejected: dict[str, int]
+    refused: dict[str, str]
+    layouts_tried: int
+    local: LocalAmount | None = ...
+
+class TrainingCellDocument(Struct, frozen=True, kw_only=True):
+    key: dict[str, str]
+    metric: str
+    n: int
+    mdape: float
+    p90: float
+    bias: float
+    coverage: float
+    width: float
+
+class TrainingRowDocument(Struct, frozen=True, kw_only=True):
+    row: str
+    model: str
+    gpu: str
+    framework: str
+    metric: str
+    measured: float
+    predicted: Interval
+    evidence: str
+
+class TrainingVerdictDocument(Struct, frozen=True, kw_only=True):
+    row: str
+    ran_out: bool
+    predicted_fits: bool
+    fit_probability: float
+
+class SkippedTrainingDocument(Struct, frozen=True, kw_only=True):
+    file: str
+    line: int
+    model: str
+    gpu: str
+    reason: str
+
+class LlmTrainValidateDocument(Struct, frozen=True, kw_only=True):
+    schema_version: Literal[1]
+    overall: tuple[TrainingCellDocument, ...]
+    cells: tuple[TrainingCellDocument, ...]
+    rows: tuple[TrainingRowDocument, ...]
+    verdicts: tuple[TrainingVerdictDocument, ...]
+    skipped: tuple[SkippedTrainingDocument, ...]

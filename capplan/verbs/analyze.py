@@ -104,8 +104,8 @@ ANALYZE = Verb(
     examples=("capplan analyze resnet50", "capplan analyze hf:bert --seq-len 128 --format json"),
     answer=answer_analyze,
     settle=_settle,
-    sections=laid_out_by("capplan.report.text.counts:counted_sections", depth="depth", top="top", compares="compare"),
-    document=laid_out_by("capplan.report.documents.analysis:analysis_document", depth="depth", compares="compare"),
+    sections=laid_out_by("capplan.report.text.counts:counted_sections", depth="depth", top="top"),
+    document=laid_out_by("capplan.shapes.analysis:ANALYSIS"),
     schema="analyze",
     returns="capplan.core.ops.counters:AnalyzeAnswer",
 )

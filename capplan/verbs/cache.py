@@ -2,11 +2,10 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from capplan.errors import UsageError
-from capplan.verbs.statement.contract import Context, Effort, Verb
+from capplan.verbs.statement.contract import Context, Effort, Verb, laid_out_by
 from capplan.verbs.statement.fields import Name, NoFields
 from capplan.verbs.statement.options import HERE, Option
 
@@ -33,22 +32,6 @@ def answer_cache(_question: NoFields, _context: Context) -> KeptTraces:
     return KeptTraces(folder=str(kept.folder), entries=tuple(kept.entries()))
 
 
-def _document(answers: Sequence[KeptTraces], _question: NoFields) -> Any:
-    from capplan.report.documents.gpus import CacheDocument, KeptTraceDocument
-
-    traces = tuple(
-        KeptTraceDocument(
-            model=entry.words,
-            options=tuple(entry.options),
-            recordings=tuple(entry.configurations),
-            size_bytes=entry.size_bytes,
-            made=_date(entry.made_s),
-        )
-        for entry in answers[0].entries
-    )
-    return CacheDocument(folder=answers[0].folder, traces=traces)
-
-
 def _sections(answers: Sequence[KeptTraces], _question: NoFields) -> "Iterable[Section]":
     from capplan.report.sections import Format, Lines, Section, Table, figure, words
     from capplan.units import format_bytes
@@ -60,7 +43,7 @@ def _sections(answers: Sequence[KeptTraces], _question: NoFields) -> "Iterable[S
         words("options", lambda entry: " ".join(entry.options), name="options"),
         words("recordings", lambda entry: ", ".join(entry.configurations), name="recordings"),
         figure("size", lambda entry: format_bytes(entry.size_bytes), name="size"),
-        words("made", lambda entry: _date(entry.made_s), name="made"),
+        words("made", lambda entry: entry.made, name="made"),
     ]
     head = Lines([f"{len(entries)} traces, {size}, in {answers[0].folder}"], only=Format.TABLE)
     return [Section([head, Table(columns, entries, is_attached=True, only=None if entries else Format.MD)])]
@@ -73,7 +56,7 @@ CACHE = Verb(
     examples=("capplan cache", "capplan cache clear resnet50"),
     answer=answer_cache,
     sections=_sections,
-    document=_document,
+    document=laid_out_by("capplan.shapes.gpus:CACHE"),
     schema="cache",
     is_local=True,
     effort=Effort.SHORT,
@@ -124,7 +107,3 @@ def _cache() -> "TraceCache":
     if kept is None:
         raise UsageError("CAPPLAN_CACHE is off: no traces are kept.")
     return kept
-
-
-def _date(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M")

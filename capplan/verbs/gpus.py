@@ -12,9 +12,9 @@ from capplan.verbs.statement.options import Door, Option, Topic
 from capplan.verbs.statement.words import NAMES
 
 if TYPE_CHECKING:
-    from capplan.core.gpus.prices import Price, PurchasePrice
-    from capplan.core.gpus.spec import GpuArchitecture, GpuSpec
-    from capplan.report.documents.gpus import Match
+    from capplan.core.gpus.names import Match
+    from capplan.core.gpus.sheet import GpuSheet
+    from capplan.core.gpus.spec import GpuSpec
     from capplan.report.sections import Line, Section
 
 
@@ -97,7 +97,7 @@ GPUS = Verb(
     ),
     answer=answer_gpus,
     sections=_list_sections,
-    document=laid_out_by("capplan.report.documents.gpus:gpus_document", part="gpus"),
+    document=laid_out_by("capplan.shapes.gpus:GPUS", part="gpus"),
     lines=_id_lines,
     settle=ids_as_text,
     schema="gpus",
@@ -119,17 +119,7 @@ class GpuQuestion:
     specs: OwnSpecs = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GpuSheet:
-    """One GPU, its architecture, and its prices."""
-
-    gpu: "GpuSpec"
-    architecture: "GpuArchitecture"
-    hourly: "tuple[Price, ...]"
-    purchase: "tuple[PurchasePrice, ...]"
-
-
-def answer_gpu(question: GpuQuestion, context: Context) -> GpuSheet:
+def answer_gpu(question: GpuQuestion, context: Context) -> "GpuSheet":
     """Return a GPU with its architecture and prices.
 
     Args:
@@ -139,6 +129,8 @@ def answer_gpu(question: GpuQuestion, context: Context) -> GpuSheet:
     Raises:
         UnknownNameError: there is no such GPU.
     """
+    from capplan.core.gpus.sheet import GpuSheet
+
     known, prices = context.gpu_database(question.specs), context.price_list(question.specs)
     gpu = known.find(question.gpu)
     return GpuSheet(
@@ -149,16 +141,14 @@ def answer_gpu(question: GpuQuestion, context: Context) -> GpuSheet:
     )
 
 
-_SHEET = "gpu,architecture,hourly,purchase"
-
 GPUS_SHOW = Verb(
     path="gpus show",
     question=GpuQuestion,
     summary="Show every value of a GPU as it is written, with its source and date, and known prices.",
     examples=("capplan gpus show l4", "capplan gpus show 'RTX 4090' --format json"),
     answer=answer_gpu,
-    sections=laid_out_by("capplan.report.text.gpus:gpu_sheet_sections", part=_SHEET),
-    document=laid_out_by("capplan.report.documents.gpus:gpu_sheet_document", part=_SHEET),
+    sections=laid_out_by("capplan.report.text.gpus:gpu_sheet_sections"),
+    document=laid_out_by("capplan.shapes.gpus:SHEET"),
     schema="gpus-show",
     effort=Effort.SHORT,
 )
@@ -197,7 +187,7 @@ GPUS_COMPARE = Verb(
     examples=("capplan gpus compare l4 a10 t4",),
     answer=answer_gpu_comparison,
     sections=laid_out_by("capplan.report.text.gpus:gpu_comparison_sections"),
-    document=laid_out_by("capplan.report.documents.gpus:gpus_document"),
+    document=laid_out_by("capplan.shapes.gpus:GPUS"),
     schema="gpus",
     effort=Effort.SHORT,
 )
@@ -241,7 +231,7 @@ GPUS_DETECT = Verb(
     examples=("capplan gpus detect", "capplan gpus detect --json"),
     answer=answer_detect,
     sections=laid_out_by("capplan.report.text.gpus:installed_sections", part="matches"),
-    document=laid_out_by("capplan.report.documents.gpus:installed_document", part="matches"),
+    document=laid_out_by("capplan.shapes.gpus:INSTALLED_GPUS", part="matches"),
     outcome=_detected_outcome,
     schema="gpus-detect",
     is_local=True,

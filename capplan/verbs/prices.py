@@ -146,7 +146,7 @@ PRICES = Verb(
     answer=answer_prices,
     settle=_settle,
     sections=laid_out_by("capplan.report.text.gpus:price_sections", part="hourly,purchase", group="compare"),
-    document=laid_out_by("capplan.report.documents.gpus:prices_document", part="hourly,purchase"),
+    document=laid_out_by("capplan.shapes.gpus:PRICES"),
     schema="prices",
     effort=Effort.SHORT,
     returns="capplan.specs.prices:Prices",

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
+from typing import TypeAlias
 
 from capplan.core.gpus.spec import GpuSpec
 from capplan.errors import LONGEST_NAME, UsageError
@@ -172,6 +173,10 @@ class InstalledGpu:
     compute_capability: tuple[int, int] | None = None
     power_limit_w: float | None = None
     max_clock_hz: float | None = None
+
+
+Match: TypeAlias = tuple[InstalledGpu, GpuSpec | None]
+"""A device with its spec; None where the database has none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -364,6 +364,11 @@ class PurchasePrice(_KnownPrice):
     quote: QuoteTerms = NO_TERMS
     kind: PriceKind = PriceKind.COPY
 
+    @property
+    def term(self) -> Term:
+        """Return that the GPU is bought."""
+        return Term.BUY
+
     def __post_init__(self) -> None:
         if not self.usd > 0:
             raise ValueError(f"a price must be above 0: {self.gpu}, {self.seller}, {self.usd}")

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from capplan.core.ops.flops import counted_bytes_fraction, kernel_flops, kernel_macs, traffic, uncounted
+from capplan.core.ops.module_tree import ModuleNode, module_tree
 from capplan.core.trace.types import AssumedValue, Op, Recording, Role, Trace
 from capplan.core.workload import Configuration
 from capplan.units import counted, format_fraction
@@ -32,7 +33,10 @@ class CountShare:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Analysis:
-    """A model's counts at one batch; totals are those of every view."""
+    """A model's counts at one batch; totals are those of every view.
+
+    `depth` is the deepest level of modules that is shown by itself; None for all.
+    """
 
     trace: Trace
     configuration: Configuration
@@ -42,6 +46,18 @@ class Analysis:
     by_module_and_operator: tuple[CountShare, ...]
     uncounted: tuple[str, ...]
     counted_bytes_fraction: float
+    depth: int | None = None
+
+    @property
+    def recording(self) -> Recording:
+        """Return what was counted."""
+        return self.trace.recording(self.configuration)
+
+    @property
+    def tree(self) -> tuple[ModuleNode, ...]:
+        """Return the modules down to `depth`, each with all below it; the model itself stands first."""
+        nodes = module_tree(self.trace, configuration=self.configuration, batch=self.batch)
+        return tuple(node for node in nodes if self.depth is None or node.depth <= self.depth)
 
     @property
     def macs(self) -> int:
@@ -89,6 +105,7 @@ def analyze_trace(trace: Trace, *, configuration: Configuration, batch: int, dep
         by_module_and_operator=view(key_both, first_use_both),
         uncounted=uncounted(recording),
         counted_bytes_fraction=counted_bytes_fraction(recording, batch),
+        depth=depth,
     )
 
 

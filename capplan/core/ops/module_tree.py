@@ -1,6 +1,6 @@
 """A model's counts as the tree of its modules: every module with all that lies below it, and its own parameters."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -103,6 +103,15 @@ def parameters_by_dtype(trace: Trace) -> tuple[DtypeShare, ...]:
         for dtype, (tensors, elements, size) in found.items()
     ]
     return tuple(sorted(shares, key=lambda share: -share.size_bytes))
+
+
+def parameter_bytes_by_dtype(trace: Trace) -> dict[str, int]:
+    """Return the bytes of the parameters by their own dtype, in the order of the model. [bytes]"""
+    sizes: Counter[str] = Counter()
+    for parameter in trace.parameters:
+        if not parameter.is_buffer:
+            sizes[parameter.dtype] += parameter.size_bytes
+    return dict(sizes)
 
 
 def _own_counts(recording: Recording, batch: int) -> dict[str, list[int]]:

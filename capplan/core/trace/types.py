@@ -293,6 +293,11 @@ class HasParameters:
             parameter.elements for parameter in self.parameters if parameter.trainable and not parameter.is_buffer
         )
 
+    @property
+    def frozen_count(self) -> int:
+        """Elements of the parameters that require no gradient, each counted once."""
+        return self.parameter_count - self.trainable_count
+
     def parameters_by_module(self) -> dict[str, int]:
         """Return the elements of each module's own parameters, by its path; a shared one belongs to its first name."""
         sums: Counter[str] = Counter()

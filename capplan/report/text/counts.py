@@ -5,41 +5,44 @@ from typing import NamedTuple
 
 from capplan.core.ops.analysis import Analysis, CountShare, assumed_sizes
 from capplan.core.ops.counters import AnalyzeAnswer, CounterComparison
-from capplan.core.ops.module_tree import NARROWER_DTYPES, DtypeShare, ModuleNode, module_tree, parameters_by_dtype
+from capplan.core.ops.module_tree import (
+    NARROWER_DTYPES,
+    DtypeShare,
+    ModuleNode,
+    parameter_bytes_by_dtype,
+    parameters_by_dtype,
+)
 from capplan.core.trace.types import AssumedValue
-from capplan.report.documents.analysis import parameter_bytes_by_dtype
-from capplan.report.sections import Block, Column, Lines, Section, Table, data, figure, sentence, words
+from capplan.report.sections import Block, Column, Lines, Section, Table, figure, sentence, shape_data, words
+from capplan.shapes.analysis import OPERATOR_SHARE
 from capplan.units import format_bytes, format_count, format_flops, format_fraction
 
 
-def counted_sections(answer: AnalyzeAnswer, *, depth: int | None, top: int, compares: bool) -> list[Section]:
+def counted_sections(answer: AnalyzeAnswer, *, depth: int | None, top: int) -> list[Section]:
     """Return the counts of a model, and other counters beside ours where they were asked for."""
     sections = analysis_sections(answer.analysis, depth=depth, top=top)
-    if compares:
+    if answer.comparisons:
         sections += counter_sections(answer.comparisons, macs=answer.analysis.macs, params=answer.parameter_count)
     return sections
 
 
-def analysis_sections(analysis: Analysis, *, depth: int | None = 2, top: int = 20) -> list[Section]:
-    """Return the counts of a model; a CSV has one row per module and operator.
+def analysis_sections(analysis: Analysis, *, depth: int | None, top: int) -> list[Section]:
+    """Return the counts of a model; a CSV has one row per module and operator, of which people see the first `top`.
 
-    Args:
-        analysis: The counts.
-        depth: The deepest level of the tree of modules, parameters included; None shows all.
-        top: The rows by module and operator.
+    `depth` is the deepest level of the tree of modules, parameters included; None shows all.
     """
     trace = analysis.trace
-    dtypes = ", ".join(f"{dtype} {format_bytes(size)}" for dtype, size in parameter_bytes_by_dtype(analysis).items())
+    dtypes = ", ".join(f"{dtype} {format_bytes(size)}" for dtype, size in parameter_bytes_by_dtype(trace).items())
     facts = [
         f"{trace.name} ({trace.class_name}), {analysis.configuration}, batch {analysis.batch}",
         f"parameters {trace.parameter_count:,} ({dtypes}), buffers {trace.buffer_count:,}",
-        f"trainable {trace.trainable_count:,}, frozen {trace.parameter_count - trace.trainable_count:,} parameters",
+        f"trainable {trace.trainable_count:,}, frozen {trace.frozen_count:,} parameters",
         f"{analysis.macs:,} MACs, {analysis.flops:,} FLOPs (1 MAC = 2 FLOPs), "
         f"{format_bytes(analysis.size_bytes)} read and written",
         *coverage_lines(analysis),
     ]
     by_operator = [*analysis.by_operator, _total(analysis, module="", operator="total")]
-    nodes = module_tree(trace, configuration=analysis.configuration, batch=analysis.batch)
+    nodes = analysis.tree
     lines = [line for node in nodes for line in _tree_lines(node, analysis, depth=depth)]
     sections = [
         Section([Lines(facts)]),
@@ -54,13 +57,15 @@ def analysis_sections(analysis: Analysis, *, depth: int | None = 2, top: int = 2
     dtype_blocks: list[Block] = [Table(_DTYPES, _dtype_rows(analysis))]
     if notes := trace.provenance.notes:
         dtype_blocks.append(Lines([f"· {note}" for note in notes]))
+    shares = analysis.by_module_and_operator
+    data = Table(shape_data(OPERATOR_SHARE, shares, whole=analysis, order=("module", "operator")), shares)
     title = "Parameters by dtype, and what other dtypes would take (scales left out)"
-    return [*sections, Section(dtype_blocks, title=title), Section([Table(_DATA, analysis.by_module_and_operator)])]
+    return [*sections, Section(dtype_blocks, title=title), Section([data])]
 
 
 def coverage_lines(analysis: Analysis) -> list[str]:
     """Describe what was assumed, how much was counted, and what was not."""
-    recording = analysis.trace.recording(analysis.configuration)
+    recording = analysis.recording
     missed = ", ".join(analysis.uncounted)
     share = f"{100 * analysis.counted_bytes_fraction:.1f} % of bytes counted"
     whole = assumed_sizes(recording)
@@ -100,17 +105,6 @@ def _share_columns(analysis: Analysis) -> list[Column[CountShare]]:
         figure("parameters", lambda row: row.parameters, "{:,}".format),
         figure("bytes", lambda row: row.size_bytes, format_bytes),
     ]
-
-
-_DATA: tuple[Column[CountShare], ...] = (
-    data("module", lambda row: row.module),
-    data("operator", lambda row: row.operator),
-    data("calls", lambda row: row.calls),
-    data("macs", lambda row: row.macs),
-    data("flops", lambda row: row.flops),
-    data("params", lambda row: row.parameters),
-    data("bytes", lambda row: row.size_bytes),
-)
 
 
 class _TreeLine(NamedTuple):

@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 from capplan.core.gpus.attributes import ATTRIBUTES, Absence, Attribute, ratios_to_first
 from capplan.core.gpus.machines import LocalAmount
-from capplan.core.gpus.names import differences
+from capplan.core.gpus.names import Match, differences
 from capplan.core.gpus.prices import DateKind, Price, PurchasePrice, Term
-from capplan.core.gpus.spec import Figure, GpuArchitecture, GpuSpec, PeakKind, Source
-from capplan.report.documents.gpus import Match, all_figures
+from capplan.core.gpus.sheet import GpuSheet
+from capplan.core.gpus.spec import Figure, GpuSpec, PeakKind, Source
 from capplan.report.sections import (
     Align,
     Block,
@@ -76,16 +76,11 @@ def _base_cell(column: Attribute, spec: GpuSpec) -> str:
     return f"{value:.12g}" if isinstance(value, float) else str(value)
 
 
-def gpu_sheet_sections(
-    spec: GpuSpec, architecture: GpuArchitecture, hourly: Sequence[Price], purchase: Sequence[PurchasePrice]
-) -> list[Section]:
+def gpu_sheet_sections(sheet: GpuSheet) -> list[Section]:
     """Return every value of one GPU as it is written, where it was read and when, and its known prices."""
-    return [*_gpu_sections(spec, architecture), *_gpu_price_sections(hourly, purchase)]
-
-
-def _gpu_sections(spec: GpuSpec, architecture: GpuArchitecture) -> list[Section]:
-    figures = [_WrittenFigure(key, figure) for key, figure in all_figures(spec, architecture)]
-    sources = _numbered_sources(spec, architecture)
+    spec = sheet.gpu
+    figures = [_WrittenFigure(key, figure) for key, figure in sheet.all_figures.items()]
+    sources = _numbered_sources(figures)
     columns: list[Column[_WrittenFigure]] = [
         words("key", lambda row: row.key, name="key"),
         words("value", _value, name="value"),
@@ -101,7 +96,7 @@ def _gpu_sections(spec: GpuSpec, architecture: GpuArchitecture) -> list[Section]
         Lines([f"[{number}] {_spell_source(source)}" for source, number in sources.items()]),
         Lines(spec.notes, role=LineRole.NOTE),
     ]
-    return [Section(blocks)]
+    return [Section(blocks), *_gpu_price_sections(sheet.hourly, sheet.purchase)]
 
 
 class _WrittenFigure(NamedTuple):
@@ -137,8 +132,8 @@ def _origin(figure: Figure) -> str:
     return "" if figure.origin == "built-in" else figure.origin
 
 
-def _numbered_sources(spec: GpuSpec, architecture: GpuArchitecture) -> dict[Source, int]:
-    named = dict.fromkeys(source for _, figure in all_figures(spec, architecture) for source in figure.sources)
+def _numbered_sources(figures: Sequence[_WrittenFigure]) -> dict[Source, int]:
+    named = dict.fromkeys(source for row in figures for source in row.figure.sources)
     return {source: number for number, source in enumerate(named, start=1)}
 
 
@@ -231,7 +226,7 @@ _PRICES: tuple[Column[AnyPrice], ...] = (
     words("gpu", lambda price: price.gpu, name="gpu"),
     figure("price", _amount, name="price"),
     words("unit", lambda price: "USD/GPU-h" if isinstance(price, Price) else "USD/GPU", name="unit"),
-    words("term", lambda price: _term(price).value, name="term"),
+    words("term", lambda price: price.term.value, name="term"),
     words("provider", _provider, name="provider"),
     words("region", lambda price: price.region if isinstance(price, Price) else "", name="region"),
     words("instance", _instance, name="instance"),
@@ -262,7 +257,7 @@ def _part_of(price: AnyPrice) -> str:
 
 _PRICES_OF_ONE: tuple[Column[AnyPrice], ...] = (
     figure("price", _amount_of_one),
-    words("term", lambda price: _term(price).value),
+    words("term", lambda price: price.term.value),
     words("provider", _provider),
     words("region", lambda price: price.region if isinstance(price, Price) else ""),
     words("instance", _part_of),
@@ -291,7 +286,7 @@ def price_comparison_sections(
     prices: list[AnyPrice] = [*(price for price in hourly if price.is_orderable), *purchase]
     for price in sorted(prices, key=lambda price: price.usd_per_hour if isinstance(price, Price) else price.usd):
         row = (price.gpu, _group_of(price, group, today))
-        cheapest.setdefault(row, {}).setdefault(_term(price), price)
+        cheapest.setdefault(row, {}).setdefault(price.term, price)
     terms = [term for term in Term if any(term in dated for dated in cheapest.values())]
     order = {name: place for place, (_, name) in enumerate(_AGES)}
     rows = sorted(cheapest, key=lambda row: (row[0], order.get(row[1], len(order)), row[1]))
@@ -306,10 +301,6 @@ def price_comparison_sections(
     amounts = [f"{term.value}, USD/GPU{'' if term is Term.BUY else '-h'}" for term in terms]
     columns = plain_columns("gpu", *([group.value] if shows_group else []), *amounts, numbers=amounts)
     return [Section([Table(columns, cells)])]
-
-
-def _term(price: AnyPrice) -> Term:
-    return price.term if isinstance(price, Price) else Term.BUY
 
 
 def _seller(price: AnyPrice) -> str:

@@ -138,7 +138,7 @@ LLM_TRAIN_PLAN = Verb(
         "capplan.report.text.llm.training:training_plan_sections", everything="everything", shows_launch="launch"
     ),
     is_one_screen=True,
-    document=laid_out_by("capplan.report.documents.llm.training:training_plan_document"),
+    document=laid_out_by("capplan.shapes.llm_training:PLAN"),
     outcome=lambda found: Outcome(exit_code=0 if found.kept else 1),
     schema="llm-train-plan",
     returns="capplan.llm.core.training.plan:TrainingPlan",

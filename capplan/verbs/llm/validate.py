@@ -176,7 +176,7 @@ LLM_TRAIN_VALIDATE = Verb(
     answer=answer_llm_train_validate,
     settle=_train_settle,
     sections=laid_out_by("capplan.report.text.llm.training:training_validation_sections", by="by", shows_rows="each"),
-    document=laid_out_by("capplan.report.documents.llm.training:training_validation_document", by="by"),
+    document=laid_out_by("capplan.shapes.llm_training:VALIDATION", whole="by"),
     outcome=lambda validation: outcome_of_judged(validation.answers or validation.fits),
     schema="llm-train-validate",
     returns="capplan.llm.core.training.accuracy:TrainingValidation",
