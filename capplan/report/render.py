@@ -10,15 +10,12 @@ from capplan.report.narrow import Grid, Heading, narrow_grids, wrapped_lines
 from capplan.report.sections import (
     Align,
     AnyTable,
-    Bars,
     Block,
     Column,
     Format,
     LineRole,
     Lines,
     Listing,
-    Page,
-    Picture,
     Row,
     Section,
     Table,
@@ -41,7 +38,7 @@ def render(sections: Iterable[Section], format_: Format, *, width: int | None = 
     if format_ is Format.CSV:
         return csv_text(*_data(sections))
     if format_ is Format.MD:
-        pieces = [piece for section in sections for piece in markdown_pieces(section, level=3)]
+        pieces = [piece for section in sections for piece in _markdown_pieces(section)]
         return "\n\n".join(pieces) + "\n"
     if format_ is Format.TABLE:
         return _plain(sections, width)
@@ -141,9 +138,7 @@ def _plain_block(block: Block, width: int | None) -> str:
         return "\n".join(f"{mark}{text_of(text)}" for text in block.texts)
     if isinstance(block, Listing):
         return block.text.rstrip("\n")
-    if isinstance(block, Picture | Bars):
-        return ""
-    if block.only not in (None, Format.TABLE):
+    if not isinstance(block, Table) or block.only not in (None, Format.TABLE):
         return ""
     grid = grid_of(block, most=block.most)
     return plain_grid(grid, width=width).rstrip("\n") if grid.columns else ""
@@ -182,24 +177,12 @@ def _row_lines(
         yield between.join(padded).rstrip()
 
 
-def page_markdown(page: Page) -> str:
-    """Write a report as Markdown, without its charts; its texts never become markup."""
-    pieces = [piece for section in page.sections for piece in markdown_pieces(section, level=2, escapes=True)]
-    return "\n\n".join([f"# {escape_markdown(page.title)}", *pieces]) + "\n"
-
-
-def markdown_pieces(section: Section, *, level: int, escapes: bool = False) -> list[str]:
-    """Return a section's heading and blocks as GitHub-flavoured Markdown, to be set apart by empty lines.
-
-    Args:
-        section: What is written; charts are left out.
-        level: The heading's level.
-        escapes: True if lines are text that must not become markup, as in reports.
-    """
-    pieces = [f"{'#' * level} {section.title}"] if section.title else []
+def _markdown_pieces(section: Section) -> list[str]:
+    """Return a section's heading and blocks as GitHub-flavoured Markdown, to be set apart by empty lines."""
+    pieces = [f"### {section.title}"] if section.title else []
     for block in section.blocks:
         if isinstance(block, Lines):
-            pieces += _markdown_lines(block, escapes=escapes)
+            pieces += _markdown_lines(block)
         elif isinstance(block, Listing):
             pieces.append(f"```\n{block.text.rstrip()}\n```")
         elif isinstance(block, Table) and block.only in (None, Format.MD):
@@ -210,16 +193,13 @@ def markdown_pieces(section: Section, *, level: int, escapes: bool = False) -> l
     return pieces
 
 
-def _markdown_lines(block: Lines, *, escapes: bool) -> list[str]:
+def _markdown_lines(block: Lines) -> list[str]:
     if block.only not in (None, Format.MD) or not block.texts:
         return []
     # an answer's lines stay as they are but for tags, because a model may be called <script>
-    written = [text_of(text) for text in block.texts]
-    texts = [escape_markdown(text) if escapes else text.replace("<", "&lt;") for text in written]
+    texts = [text_of(text).replace("<", "&lt;") for text in block.texts]
     if block.role is LineRole.TITLE:
         return [f"**{text}**" for text in texts]
-    if block.role is LineRole.PLAIN and escapes:
-        return texts
     if block.role is LineRole.PLAIN:
         return ["  \n".join(texts)]
     return ["\n".join(f"- {text}" for text in texts)]

@@ -17,7 +17,7 @@ table without a column for a format is left out there.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
 from capplan.printable import printable_line
 from capplan.shapes.shape import FlatColumn, ReadFigure, Shape
@@ -36,6 +36,18 @@ class Format(StrEnum):
     MD = "md"
 
 
+class Medium(StrEnum):
+    """A file that a report is written as for people."""
+
+    HTML = "html"
+    PDF = "pdf"
+    MD = "md"
+    XLSX = "xlsx"
+
+
+EVERYWHERE = frozenset(Medium)
+
+
 class Align(StrEnum):
     """Where a column's cells stand; numbers stand right."""
 
@@ -52,6 +64,7 @@ class Style(StrEnum):
     UNSURE = "unsure"
     FAILED = "failed"
     ASIDE = "aside"
+    CODE = "code"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -261,13 +274,18 @@ def sentence(content: str) -> str:
 
 
 class LineRole(StrEnum):
-    """What lines are, which decides how a format marks them."""
+    """What lines are, which decides how a format marks them; the last five stand in pages alone."""
 
     PLAIN = "plain"
     TITLE = "title"
     ITEM = "item"
     NOTE = "note"
     LIST = "list"
+    SUBJECT = "subject"
+    VERDICT = "verdict"
+    PART_VERDICT = "part verdict"
+    WARNING = "warning"
+    SMALL = "small"
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,12 +298,16 @@ class Lines:
             and lists.
         is_attached: True if no empty line stands above them in plain text.
         only: The one format that has them; None if all have.
+        look: Name of their style in a page, beside that of their role.
+        on: The files that have them.
     """
 
     texts: Sequence[str | Line]
     role: LineRole = LineRole.PLAIN
     is_attached: bool = False
     only: Format | None = None
+    look: str = ""
+    on: frozenset[Medium] = EVERYWHERE
 
 
 @dataclass(frozen=True, slots=True)
@@ -330,7 +352,14 @@ class Bars:
     bars: Sequence[Bar]
 
 
-Block = Lines | AnyTable | Listing | Picture | Bars
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PageBlock:
+    """What only a page holds; `on` are the files that have it."""
+
+    on: frozenset[Medium] = EVERYWHERE
+
+
+Block: TypeAlias = "Lines | AnyTable | Listing | Picture | Bars | PageBlock | Section"
 
 
 @dataclass(frozen=True, slots=True)
@@ -341,11 +370,29 @@ class Section:
         blocks: What the section holds, in order.
         title: The heading; empty for an answer's first part.
         key: Name of the section in the addresses of a page and in file names.
+        level: Level of the heading in a page, 2 or 3.
+        on: The files that have the section.
+        titled_on: The files that show the heading.
+        entry: What a page's list of contents calls it; None leaves it out.
+        look: Names of its styles in a page.
+        is_live: True if the page's script works the section's figures out anew.
+        is_flipped: True if it stands on sheets of its own in a PDF, wider than high.
+        starts_sheet: True if it begins on a new sheet of a PDF.
+        sheet: Name of the sheet of a workbook that it fills; empty where it stands with others.
     """
 
-    blocks: Sequence[Block]
+    blocks: "Sequence[Block]"
     title: str = ""
     key: str = ""
+    level: int = 2
+    on: frozenset[Medium] = EVERYWHERE
+    titled_on: frozenset[Medium] = EVERYWHERE
+    entry: str | None = None
+    look: str = ""
+    is_live: bool = False
+    is_flipped: bool = False
+    starts_sheet: bool = False
+    sheet: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -359,20 +406,3 @@ class KeyFigure:
     figure: str
     note: str
     is_risky: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Page:
-    """A report that stands for itself, of which `capplan.report.pages` makes a file of any format.
-
-    Attributes:
-        title: What it is about.
-        created: The day it was made.
-        cards: The figures that decide.
-        sections: What it holds.
-    """
-
-    title: str
-    created: str
-    cards: Sequence[KeyFigure]
-    sections: Sequence[Section]

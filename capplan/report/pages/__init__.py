@@ -5,10 +5,14 @@ from importlib import import_module
 from typing import Any
 
 from capplan.errors import UsageError
-from capplan.report.render import page_markdown
-from capplan.report.sections import Page
+from capplan.report.pages.blocks import Page
 
-_WRITERS = {".html": ("html", "page_html"), ".pdf": ("pdf", "page_pdf"), ".xlsx": ("xlsx", "page_xlsx")}
+_WRITERS = {
+    ".html": ("html", "page_html"),
+    ".md": ("markdown", "page_markdown"),
+    ".pdf": ("pdf", "page_pdf"),
+    ".xlsx": ("xlsx", "page_xlsx"),
+}
 """Module and function by extension; a module is imported, with its library, only when it is asked for."""
 
 
@@ -22,8 +26,6 @@ def page_file(page: Page, extension: str) -> str | bytes:
     Raises:
         UsageError: The library that this format needs is not installed.
     """
-    if extension == ".md":
-        return page_markdown(page)
     module, name = _WRITERS[extension]
     return with_library(extension, lambda: getattr(import_module(f"{__name__}.{module}"), name)(page))
 

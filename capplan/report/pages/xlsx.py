@@ -5,8 +5,9 @@ import re
 
 import xlsxwriter
 
+from capplan.report.pages.blocks import Cards, Page
 from capplan.report.render import grid_of
-from capplan.report.sections import Align, Lines, Page, Section, Table, text_of
+from capplan.report.sections import Align, Lines, Medium, Section, Table, text_of
 
 _LONGEST_NAME = 31
 _WIDEST = 60
@@ -20,19 +21,22 @@ def page_xlsx(page: Page) -> bytes:
         summary = book.add_worksheet("Summary")
         summary.set_column(0, 0, 18)
         summary.set_column(1, 1, _WIDEST)
-        rows = [(card.label, f"{card.figure}  {card.note}") for card in page.cards]
-        rows += [
-            (section.title, text_of(line))
-            for section in page.sections
+        sections = [section for section in page.sections if Medium.XLSX in section.on]
+        blocks = [
+            (section, block)
+            for section in sections
             for block in section.blocks
-            if isinstance(block, Lines)
-            for line in block.texts
+            if Medium.XLSX in getattr(block, "on", (Medium.XLSX,))
         ]
+        cards = [card for _, block in blocks if isinstance(block, Cards) for card in block.figures]
+        lines = [(section, line) for section, block in blocks if isinstance(block, Lines) for line in block.texts]
+        rows = [(card.label, f"{card.figure}  {card.note}") for card in cards]
+        rows += [(section.title, text_of(line)) for section, line in lines]
         summary.write_string(0, 0, page.title, bold)
         for index, (label, words) in enumerate(rows, start=2):
             summary.write_string(index, 0, label, bold)
             summary.write_string(index, 1, words)
-        for section in page.sections:
+        for section in sections:
             _sheets(book, section, head)
     return buffer.getvalue()
 

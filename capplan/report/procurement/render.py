@@ -2,21 +2,19 @@
 
 import json
 from importlib import import_module
+from typing import Any
 
-from capplan.report.pages import with_library
+from capplan.report.pages import page_file, with_library
 from capplan.report.procurement.types import Report
 
-_RENDERERS = {
-    ".html": ("html", "render_report_html"),
-    ".pdf": ("pdf", "render_report_pdf"),
+_DATA = {
     ".xlsx": ("xlsx", "render_report_xlsx"),
-    ".md": ("markdown", "render_report_markdown"),
     ".csv": ("csv", "render_report_csv"),
     ".json": ("json", "report_to_json"),
 }
 """Module and function by extension; a module is imported, with its library, only when it is asked for."""
 
-EXTENSIONS = tuple(_RENDERERS)
+EXTENSIONS = (".html", ".pdf", ".md", *_DATA)
 
 
 def render_report(report: Report, extension: str) -> str | bytes:
@@ -29,10 +27,14 @@ def render_report(report: Report, extension: str) -> str | bytes:
     Raises:
         UsageError: the library that this format needs is not installed.
     """
-    module, name = _RENDERERS[extension]
-    content = with_library(
-        extension, lambda: getattr(import_module(f"capplan.report.procurement.{module}"), name)(report)
-    )
+    if extension not in _DATA:
+        return with_library(extension, lambda: page_file(_of("contents", "procurement_page")(report), extension))
+    content: Any = with_library(extension, lambda: _of(*_DATA[extension])(report))
     if extension == ".json":
         return json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
-    return content
+    written: str | bytes = content
+    return written
+
+
+def _of(module: str, name: str) -> Any:
+    return getattr(import_module(f"capplan.report.procurement.{module}"), name)

@@ -10,8 +10,6 @@ from capplan.core.economics.cost import CostBreakdown
 from capplan.core.gpus.machines import LocalCurrency
 from capplan.core.gpus.prices import Term
 from capplan.core.numbers import Interval
-from capplan.report.charts.look import Drawing
-from capplan.report.narrow import Grid
 from capplan.shapes.codec import Beside
 from capplan.shapes.plan import item_of
 from capplan.shapes.types import PlanDocument
@@ -523,19 +521,3 @@ class Report:
     def assumptions(self) -> tuple[Assumption, ...]:
         """Return every assumption with its range and source."""
         return self.demand.assumptions
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Chart:
-    """A drawing with a heading, a sentence on how to read it, a description, and its figures.
-
-    `follows` is True if a page draws it anew when settings change.
-    """
-
-    identity: str
-    title: str
-    description: str
-    caption: str
-    drawing: Drawing
-    data: Grid
-    follows: bool = False

@@ -35,6 +35,7 @@ _HTML_STYLES = {
     Style.UNSURE: "color:#9a6700",
     Style.FAILED: "color:#cf222e",
     Style.ASIDE: "opacity:.7",
+    Style.CODE: "font-family:monospace",
 }
 
 

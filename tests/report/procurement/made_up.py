@@ -13,6 +13,7 @@ from capplan.app.procurement.candidates import candidates_of
 from capplan.core.economics.constraints import ReportLoad
 from capplan.core.economics.decide import Answer, decide
 from capplan.core.economics.evidence import Standards
+from capplan.report.procurement.render import render_report
 from capplan.report.procurement.types import Report
 from capplan.shapes.plan import certain_gpus, read_plan
 from capplan.specs import load_gpus
@@ -155,6 +156,24 @@ def _made_report(load: str | Path | None, names: tuple[str, ...]) -> Report:
         purchases=prices.purchase,
         circumstances=CIRCUMSTANCES,
     )
+
+
+def html_of(report: Report) -> str:
+    page = render_report(report, ".html")
+    assert isinstance(page, str)
+    return page
+
+
+def pdf_of(report: Report) -> bytes:
+    content = render_report(report, ".pdf")
+    assert isinstance(content, bytes)
+    return content
+
+
+def markdown_of(report: Report) -> str:
+    text = render_report(report, ".md")
+    assert isinstance(text, str)
+    return text
 
 
 def figures_of(page: str) -> dict[str, Any]:

@@ -9,11 +9,10 @@ from pathlib import Path
 import pytest
 
 from capplan.core.workload import BatchChoice, Batches
-from capplan.report.procurement.html import render_report_html
 from capplan.verbs.report import ReportQuestion, answer_report
 from capplan.verbs.statement.local import LocalContext
 from tests.nightly import mostly_nightly
-from tests.report.procurement.made_up import EXAMPLES
+from tests.report.procurement.made_up import EXAMPLES, html_of
 from tests.skips import find_chromium
 
 pytestmark = [pytest.mark.slow, pytest.mark.browser]
@@ -83,7 +82,7 @@ def example(name: str) -> str:
         load=EXAMPLES / f"{name}.load.yaml",
         providers=("aws", "gcp"),
     )
-    return render_report_html(answer_report(question, LocalContext()))
+    return html_of(answer_report(question, LocalContext()))
 
 
 def measured(page: str, folder: Path, *, width: int, change: bool = False) -> dict:

@@ -17,10 +17,7 @@ from capplan.report.documents.diff import compare_documents
 from capplan.report.procurement.checks import checks_table
 from capplan.report.procurement.csv import render_report_csv
 from capplan.report.procurement.figures import offer
-from capplan.report.procurement.html import render_report_html
 from capplan.report.procurement.json import report_to_json
-from capplan.report.procurement.markdown import render_report_markdown
-from capplan.report.procurement.pdf import render_report_pdf
 from capplan.report.procurement.types import Report
 from capplan.shapes.plan import read_plan
 from capplan.specs import load_gpus
@@ -28,7 +25,7 @@ from capplan.specs.load import read_load_file
 from capplan.specs.prices import load_prices
 from capplan.verbs.constraints import admitting_as_stated
 from tests.nightly import mostly_nightly
-from tests.report.procurement.made_up import CIRCUMSTANCES, EXAMPLES, plan_document
+from tests.report.procurement.made_up import CIRCUMSTANCES, EXAMPLES, html_of, markdown_of, pdf_of, plan_document
 from tests.report.procurement.test_report_html import drive
 
 pytestmark = pytest.mark.slow
@@ -60,7 +57,7 @@ def report() -> Report:
 
 @pytest.fixture(scope="module")
 def page(report: Report) -> str:
-    return render_report_html(report)
+    return html_of(report)
 
 
 def section(page: str, name: str) -> str:
@@ -85,7 +82,7 @@ def test_only_the_fleet_is_signed_for(report: Report, page: str) -> None:
 
 @pytest.mark.poppler
 def test_the_signature_of_the_pdf_stands_on_page_one(report: Report, tmp_path: Path) -> None:
-    (tmp_path / "r.pdf").write_bytes(render_report_pdf(report))
+    (tmp_path / "r.pdf").write_bytes(pdf_of(report))
     pages = subprocess.run(
         ["pdftotext", str(tmp_path / "r.pdf"), "-"], capture_output=True, text=True, check=True
     ).stdout.split("\f")[:-1]
@@ -162,7 +159,7 @@ def test_the_page_repeats_every_service_s_own_figures(report: Report, page: str,
 
 def test_assumptions_in_which_services_differ_stand_once_for_each(report: Report, page: str) -> None:
     shown = page.split('<section id="assumptions"', 1)[1]
-    markdown = render_report_markdown(report).split("## Assumptions", 1)[1]
+    markdown = markdown_of(report).split("## Assumptions", 1)[1]
     for words in (shown, markdown.replace("\\", "")):
         for label in ("Growth of the load (images)", "Growth of the load (embeddings)", "Growth of the load (nightly)"):
             assert label in words
@@ -201,5 +198,5 @@ def test_page_one_says_what_a_signature_binds_to(report: Report, page: str) -> N
 
 
 def test_a_fleet_that_is_owned_binds_to_nothing() -> None:
-    page = render_report_html(fleet_report(owned=16))
+    page = html_of(fleet_report(owned=16))
     assert "what is owned suffices" in page.split("data-model", 1)[0]

@@ -14,16 +14,13 @@ import openpyxl
 import pytest
 
 from capplan.report.procurement.csv import render_report_csv
-from capplan.report.procurement.html import render_report_html
 from capplan.report.procurement.json import report_to_json
-from capplan.report.procurement.markdown import render_report_markdown
-from capplan.report.procurement.pdf import render_report_pdf
 from capplan.report.procurement.types import Report
 from capplan.report.procurement.xlsx import render_report_xlsx
 from capplan.report.schemas import schema_of
 from capplan.shapes.types import PlannedFit
 from tests.nightly import mostly_nightly
-from tests.report.procurement.made_up import figures_of, made_report, whole
+from tests.report.procurement.made_up import figures_of, html_of, made_report, markdown_of, pdf_of, whole
 
 pytestmark = pytest.mark.slow
 
@@ -77,7 +74,7 @@ def report() -> Report:
 
 @pytest.fixture(scope="module")
 def usual_page(report) -> str:
-    return render_report_html(report)
+    return html_of(report)
 
 
 @pytest.mark.parametrize("load", mostly_nightly(LOADS, daily=["image-service", "training"]))
@@ -91,7 +88,7 @@ def test_all_formats_agree_to_the_last_digit(report, usual_page):
     document = report_to_json(report)
     rows = list(csv.DictReader(io.StringIO(render_report_csv(report))))
     book = openpyxl.load_workbook(io.BytesIO(render_report_xlsx(report)), data_only=True)
-    page, markdown = usual_page, render_report_markdown(report)
+    page, markdown = usual_page, markdown_of(report)
     assert len(rows) == sum(len(model["options"]) for model in document["models"])
     for index, model in enumerate(document["models"], start=1):
         sheet = book[f"Options {index}"]
@@ -119,7 +116,7 @@ def of_one(report: Report) -> Report:
 
 @pytest.mark.parametrize("name", mostly_nightly(NASTY, daily=DAILY_NAMES))
 def test_a_name_stays_a_name_in_the_page(report, usual_page, name):
-    page = render_report_html(renamed(of_one(report), name))
+    page = html_of(renamed(of_one(report), name))
     assert page.count("<script") == usual_page.count("<script")
     assert "<img" not in page
     assert "<img" not in whole(page)
@@ -128,7 +125,7 @@ def test_a_name_stays_a_name_in_the_page(report, usual_page, name):
 
 @pytest.mark.nightly
 def test_a_name_stays_a_name_in_a_page_on_two_models(report):
-    page = render_report_html(renamed(report, NASTY[0]))
+    page = html_of(renamed(report, NASTY[0]))
     assert [figures_of(page)[model]["data"]["options"][0]["name"] for model in ("m1", "m2")] == [NASTY[0]] * 2
 
 
@@ -161,17 +158,17 @@ def column_counts(text: str) -> set[int]:
 
 @pytest.mark.parametrize("name", mostly_nightly(NASTY, daily=DAILY_NAMES))
 def test_a_name_stays_a_name_in_markdown(report, name):
-    text = render_report_markdown(renamed(report, name))
+    text = markdown_of(renamed(report, name))
     assert "<script" not in text
     assert "<img" not in text
     assert "**bold**" not in text
     assert "[x](" not in text
-    assert column_counts(text) == column_counts(render_report_markdown(report))  # no name adds a column
+    assert column_counts(text) == column_counts(markdown_of(report))  # no name adds a column
 
 
 @pytest.mark.parametrize("name", mostly_nightly(NASTY, daily=DAILY_NAMES))
 def test_a_name_stays_a_name_in_the_pdf(report, name, tmp_path):
-    content = render_report_pdf(renamed(of_one(report), name))
+    content = pdf_of(renamed(of_one(report), name))
     assert content.startswith(b"%PDF")
     if which("pdftotext"):
         (tmp_path / "r.pdf").write_bytes(content)
@@ -185,7 +182,7 @@ def test_a_name_stays_a_name_in_the_pdf(report, name, tmp_path):
 
 @pytest.mark.nightly
 def test_the_pdf_is_the_same_every_time(report):
-    assert render_report_pdf(report) == render_report_pdf(report)
+    assert pdf_of(report) == pdf_of(report)
 
 
 def test_csv_numbers_stay_numbers():
@@ -197,7 +194,7 @@ def test_csv_numbers_stay_numbers():
 @pytest.mark.poppler
 @pytest.mark.parametrize("load", mostly_nightly(LOADS, daily=["image-service", "training"]))
 def test_the_decision_fits_one_page(load, tmp_path):
-    (tmp_path / "r.pdf").write_bytes(render_report_pdf(made_report(load)))
+    (tmp_path / "r.pdf").write_bytes(pdf_of(made_report(load)))
     pages = subprocess.run(
         ["pdftotext", str(tmp_path / "r.pdf"), "-"], capture_output=True, text=True, check=True
     ).stdout.split("\f")

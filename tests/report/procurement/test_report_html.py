@@ -11,9 +11,8 @@ from pathlib import Path
 import pytest
 
 from capplan.core.economics.options import Scenario, evaluate
-from capplan.report.procurement.html import render_report_html
 from tests.nightly import mostly_nightly
-from tests.report.procurement.made_up import made_answer, made_report, whole
+from tests.report.procurement.made_up import html_of, made_answer, made_report, whole
 from tests.seen import at_least
 from tests.skips import find_chromium
 
@@ -112,7 +111,7 @@ def assert_same(cells: dict, options, *, latency: bool = True) -> None:
 @pytest.mark.parametrize("load", mostly_nightly(LOADS, daily=["image-service", "training"]))
 def test_the_page_works_out_the_report_s_own_figures_and_leaves_the_words_as_python_wrote_them(load, tmp_path):
     report = made_report(load)
-    page = render_report_html(report)
+    page = html_of(report)
     driven = drive(page, [], tmp_path)
     for option in at_least(10, report.models[0].options):
         cells = driven["seen"][0][option.key]
@@ -144,7 +143,7 @@ def test_changed_settings_give_python_s_figures(load, tmp_path):
         {"load": "3", "rentFactor": "1.2", "purchaseFactor": "0.9"},
         {"batch": "8", "network_fraction": "20", "staff_usd_per_server_year": "4000"},
     ]
-    driven = drive(render_report_html(made_report(load)), steps, tmp_path)
+    driven = drive(html_of(made_report(load)), steps, tmp_path)
     money = replace(money, usd_per_kwh=0.31, discount_fraction=0.0, residual_fraction=0.05, pue=1.6)
     assert_same(driven["seen"][1], evaluate(answer.case, Scenario(money=money)))
     scenario = Scenario(money=money, load=3, rent_price=1.2, purchase_price=0.9)
@@ -157,7 +156,7 @@ def test_changed_settings_give_python_s_figures(load, tmp_path):
 def test_one_changed_price_moves_its_option_only(tmp_path):
     report = made_report("image-service")
     choice = report.models[0].option(report.models[0].verdict.choice)
-    driven = drive(render_report_html(report), [{choice.key: str(2 * choice.offer.price_usd)}], tmp_path)
+    driven = drive(html_of(report), [{choice.key: str(2 * choice.offer.price_usd)}], tmp_path)
     before, after = driven["seen"]
     assert float(after[choice.key]["year"]["value"]) == pytest.approx(2 * choice.money.cost_usd_per_year, rel=1e-9)
     assert [key for key in before if before[key] != after[key]] == [choice.key]
@@ -168,7 +167,7 @@ def test_one_changed_price_moves_its_option_only(tmp_path):
 @pytest.mark.browser
 def test_the_table_sorts_and_filters(tmp_path):
     report = made_report("image-service")
-    driven = drive(render_report_html(report), [], tmp_path)
+    driven = drive(html_of(report), [], tmp_path)
     cost = {option.key: option.money.cost_usd_per_year for option in report.models[0].options}
     priced = [key for key in driven["sorted"] if cost[key] is not None]
     assert priced == sorted(priced, key=lambda key: cost[key])
@@ -195,7 +194,7 @@ class Reader(HTMLParser):
 
 @pytest.mark.parametrize("load", mostly_nightly(LOADS, daily=["image-service"]))
 def test_the_page_can_be_read_without_eyes(load):
-    page = render_report_html(made_report(load, names=("toynet", "other")))
+    page = html_of(made_report(load, names=("toynet", "other")))
     reader = Reader(whole(page))
     assert reader.of("html")[0]["lang"] == "en"
     assert len(reader.of("title")) >= 1
@@ -215,7 +214,7 @@ def test_the_page_can_be_read_without_eyes(load):
 
 
 def test_the_page_asks_nothing_of_the_network():
-    page = render_report_html(made_report("image-service"))
+    page = html_of(made_report("image-service"))
     assert "default-src 'none'" in page
     reader = Reader(page)
     for tag, attributes in reader.tags:

@@ -6,10 +6,9 @@ import pytest
 
 from capplan.core.serving.load import Service
 from capplan.report.procurement.figures import term_words
-from capplan.report.procurement.html import render_report_html
 from capplan.report.procurement.xlsx import render_report_xlsx
 from capplan.specs.load import read_demand
-from tests.report.procurement.made_up import EXAMPLES, made_report
+from tests.report.procurement.made_up import EXAMPLES, html_of, made_report
 from tests.report.procurement.test_report_html import drive
 from tests.report.procurement.test_report_xlsx import decision, recalculate, rows_of, with_sentinels
 
@@ -38,9 +37,7 @@ def test_page_workbook_and_python_agree(tmp_path: Path) -> None:
     changed = made_report(load).models[0]
 
     (tmp_path / "page").mkdir()
-    driven = drive(
-        render_report_html(plain), [{field: str(shown) for field, _, _, shown, _ in CHANGES}], tmp_path / "page"
-    )
+    driven = drive(html_of(plain), [{field: str(shown) for field, _, _, shown, _ in CHANGES}], tmp_path / "page")
     book = with_sentinels(render_report_xlsx(plain), {label: value for _, label, _, _, value in CHANGES})
     recalculated = recalculate(book, tmp_path)
     rows = {(row["GPU"], row["term"]): row for row in rows_of(recalculated)}
@@ -78,7 +75,7 @@ def test_the_downloaded_load_file_holds_changed_prices(tmp_path: Path) -> None:
     assert bought.offer.price_usd is not None
     halved = {rented.key: str(rented.offer.price_usd / 2), bought.key: str(bought.offer.price_usd / 2)}
     (tmp_path / "page").mkdir()
-    page = render_report_html(made_report("image-service"))
+    page = html_of(made_report("image-service"))
     driven = drive(page, [{**halved, "usd_per_kwh": "0.31"}], tmp_path / "page")
     load = tmp_path / "changed.load.yaml"
     load.write_text(driven["file"])
@@ -110,7 +107,7 @@ def test_page_and_workbook_follow_the_hours_of_use(words: str, tmp_path: Path) -
     load.write_text(words)
     report = made_report(load)
     (tmp_path / "page").mkdir()
-    driven = drive(render_report_html(report), [], tmp_path / "page")
+    driven = drive(html_of(report), [], tmp_path / "page")
     cells = recalculate(with_sentinels(render_report_xlsx(report), {}), tmp_path)
     rows = {(row["GPU"], row["term"]): row for row in rows_of(cells)}
     by_hour = 0
@@ -157,7 +154,7 @@ def test_a_price_changed_under_a_filter_is_that_of_the_offer_shown(tmp_path: Pat
     price = 0.25
     (tmp_path / "page").mkdir()
     steps = [{".filter": "far"}, {own.key: str(price)}, {".filter": ""}]
-    driven = drive(render_report_html(report), steps, tmp_path / "page")
+    driven = drive(html_of(report), steps, tmp_path / "page")
     load = tmp_path / "changed.load.yaml"
     load.write_text(driven["file"])
     changed = made_report(load).models[0].option(own.key)

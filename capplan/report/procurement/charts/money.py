@@ -21,6 +21,7 @@ from capplan.report.charts.look import (
     two_lines,
 )
 from capplan.report.narrow import Grid
+from capplan.report.pages.blocks import Chart
 from capplan.report.procurement import figures
 from capplan.report.procurement.charts.speed import (
     latency_over_batch,
@@ -31,7 +32,7 @@ from capplan.report.procurement.charts.speed import (
 )
 from capplan.report.procurement.choosable import choosable
 from capplan.report.procurement.money_tables import PARTS
-from capplan.report.procurement.types import Chart, ModelReport, OptionRow, Report, TornadoRow
+from capplan.report.procurement.types import ModelReport, OptionRow, Report, TornadoRow
 from capplan.report.render import grid
 from capplan.report.sections import Column, figure, words
 from capplan.shapes.plan import intensity

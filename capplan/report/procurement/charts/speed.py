@@ -22,9 +22,9 @@ from capplan.report.charts.look import (
 )
 from capplan.report.charts.series import Axes, Series, series_chart
 from capplan.report.narrow import Grid
+from capplan.report.pages.blocks import Chart
 from capplan.report.procurement import figures
 from capplan.report.procurement.types import (
-    Chart,
     FleetOptionRow,
     FleetRow,
     ModelReport,

@@ -1,40 +1,22 @@
 """The first sheet, the decision live and as generated, and the sheets behind it."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from capplan.report.narrow import Grid
+from capplan.report.pages.blocks import Cards, GridTable, Page
 from capplan.report.procurement import figures
-from capplan.report.procurement.checks import CHECKS_TITLE, checks_table
-from capplan.report.procurement.fleet import fleet_cards, fleet_table, inventory_table, sharing_table
-from capplan.report.procurement.money_tables import offers_table
-from capplan.report.procurement.tables import (
-    CONVENTIONS,
-    cards,
-    compared_table,
-    facts_table,
-    host_table,
-    operation_table,
-    power_table,
-    price_table,
-    refusal_table,
-    spec_table,
-)
-from capplan.report.procurement.types import FleetRow, ModelReport, OptionRow, Report
-from capplan.report.procurement.verdict import load_words
+from capplan.report.procurement.types import ModelReport, OptionRow, Report
 from capplan.report.procurement.workbook.book import LINE_POINTS, Book, cell_text, heading_height
 from capplan.report.procurement.workbook.columns import places_of
 from capplan.report.procurement.workbook.formulas import FIRST_ROW
-from capplan.report.sections import KeyFigure
+from capplan.report.sections import Block, KeyFigure, LineRole, Lines, Medium, Section, text_of
 from capplan.shapes.types import PlannedFit
 from capplan.units import counted
 
 _WIDTHS = (48.0, 28.0, *(13.0,) * 10, 30.0)
 """Widths of the sheet's columns. [characters]"""
 _CHART_ROWS = 14
-_SHOWN_OF_SEVERAL = 5
-"""Options of each of several services in the tables of operation."""
 _FIRST_ROW = 3
 """The row below title and load."""
 PRINT_PERCENT = 50
@@ -45,64 +27,78 @@ _CHART_PIXELS = {"width": 620, "height": 250}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Page:
+class _Sheet:
     """The first sheet, and the workbook that it is part of."""
 
     book: Book
     sheet: Any
 
 
-def write_decision(book: Book, report: Report, suffixes: Sequence[str]) -> None:
-    """Write the first sheet.
+def write_decision(book: Book, report: Report, page: Page, suffixes: Sequence[str]) -> None:
+    """Write the first sheet: what the report holds for a workbook, and the live figures of each model.
 
     Args:
         book: The workbook.
         report: The report.
+        page: The list of what it holds.
         suffixes: What the names of each model's sheets end in.
     """
-    sheet = book.sheet("Decision", _WIDTHS)
-    page = _Page(book=book, sheet=sheet)
-    sheet.write_string(0, 0, book.title, book.looks.bold)
-    book.merged(sheet, 1, load_words(report), book.looks.small, widths=_WIDTHS)
-    row = _FIRST_ROW
-    if report.fleet is not None:
-        row = _write_fleet(page, report, report.fleet, row) + 1
-    breaks = []
-    for model, suffix in zip(report.models, suffixes, strict=True):
-        breaks += [row] * (row > _FIRST_ROW)
-        own = report.of(model)
-        row = _write_live(page, own, model, suffix, row)
-        row = _write_generated(page, own, model, row) + 2
-    breaks += [row] * (len(report.models) > 1)
-    for model in report.models:
-        row = _write_operation(page, report, model, row)
+    first = _Sheet(book=book, sheet=book.sheet("Decision", _WIDTHS))
+    first.sheet.write_string(0, 0, book.title, book.looks.bold)
+    row = _write_blocks(first, page.lead, 1) + 1
+    models = iter(zip(report.models, suffixes, strict=True))
+    breaks, below = [], row
+    for section in page.sections:
+        if Medium.XLSX not in section.on or section.sheet:
+            continue
+        if section.is_live:
+            model, suffix = next(models)
+            breaks += [row] * (row > _FIRST_ROW)
+            row = below = _write_blocks(first, [section], _write_live(first, report.of(model), model, suffix, row)) + 2
+        else:
+            row = _write_blocks(first, [section], row) + 1
+    breaks += [below] * (len(report.models) > 1)
     if breaks:  # a sheet that is fitted to a width has no breaks of its own
-        sheet.set_print_scale(PRINT_PERCENT)
-        sheet.set_h_pagebreaks(breaks)
-    if checks := checks_table(report):
-        row = _write_lines(page, CHECKS_TITLE, [": ".join(cells) for cells in checks.rows], row) + 1
-    for words in CONVENTIONS:
-        book.merged(sheet, row, words, book.looks.small, widths=_WIDTHS)
-        row += 1
-    book.merged(sheet, row + 1, f"Made {report.created} by {report.command}", book.looks.small, widths=_WIDTHS)
+        first.sheet.set_print_scale(PRINT_PERCENT)
+        first.sheet.set_h_pagebreaks(breaks)
+    _write_blocks(first, page.close, row)
 
 
-def _write_title(page: _Page, row: int, words: str) -> None:
-    page.book.merged(page.sheet, row, words, page.book.looks.title, widths=_WIDTHS)
-    page.sheet.set_row(row, _TITLE_POINTS)
+def _write_blocks(page: _Sheet, blocks: Iterable[Block], row: int) -> int:
+    """Write what a workbook shows of some blocks from a row on, and return the row below them."""
+    for block in blocks:
+        if Medium.XLSX not in getattr(block, "on", (Medium.XLSX,)):
+            continue
+        if isinstance(block, Section):
+            first = block.blocks[0]
+            is_empty = isinstance(first, Lines) and not first.texts
+            if block.title and Medium.XLSX in block.titled_on and not is_empty:
+                page.sheet.write_string(row, 0, cell_text(block.title), page.book.looks.bold)
+            row = _write_blocks(page, block.blocks, row + (isinstance(first, Lines) and block.level == 3))
+        elif isinstance(block, Lines):
+            row = _write_lines(page, block, row)
+        elif isinstance(block, Cards):
+            row = _write_cards(page, block.figures, row)
+        elif isinstance(block, GridTable):
+            row = page.book.table(page.sheet, block.shown_on(Medium.XLSX), row + 1, _WIDTHS)
+    return row
 
 
-def _write_fleet(page: _Page, report: Report, fleet: FleetRow, row: int) -> int:
-    page.sheet.write_string(row, 0, "One fleet for all services, as generated", page.book.looks.head)
-    _write_title(page, row + 1, fleet.sentence)
-    row = _write_cards(page, fleet_cards(report), row + 2) - 1
-    for content in (sharing_table(fleet), inventory_table(fleet), fleet_table(fleet)):
-        if content is not None:
-            row = page.book.table(page.sheet, content, row + 2, _WIDTHS)
-    return row + 1
+def _write_lines(page: _Sheet, lines: Lines, row: int) -> int:
+    looks = page.book.looks
+    for place, text in enumerate(map(text_of, lines.texts), start=row):
+        if lines.role is LineRole.TITLE:
+            page.sheet.write_string(place, 0, text, looks.head)
+        elif lines.role in (LineRole.VERDICT, LineRole.PART_VERDICT):
+            page.book.merged(page.sheet, place, text, looks.title, widths=_WIDTHS)
+            page.sheet.set_row(place, _TITLE_POINTS)
+        else:
+            form = looks.small if lines.role is LineRole.SMALL else looks.wrap
+            page.book.merged(page.sheet, place, text, form, widths=_WIDTHS)
+    return row + len(lines.texts)
 
 
-def _write_live(page: _Page, report: Report, model: ModelReport, suffix: str, row: int) -> int:
+def _write_live(page: _Sheet, report: Report, model: ModelReport, suffix: str, row: int) -> int:
     """Write what the sheet of options recommends now: it follows every shaded cell."""
     choice = model.option(model.verdict.choice)
     if choice is None or not model.options:
@@ -142,7 +138,7 @@ def _live_figures(choice: OptionRow, years: int) -> list[tuple[str, str, Any, st
     ]  # fmt: skip
 
 
-def _draw_costs(page: _Page, model: ModelReport, name: str, row: int, columns: tuple[str, str]) -> None:
+def _draw_costs(page: _Sheet, model: ModelReport, name: str, row: int, columns: tuple[str, str]) -> None:
     """Place a native bar chart of the leading options' yearly cost beside the live figures.
 
     Args:
@@ -165,50 +161,13 @@ def _draw_costs(page: _Page, model: ModelReport, name: str, row: int, columns: t
     page.sheet.insert_chart(row, 2, chart)
 
 
-def _write_cards(page: _Page, shown: Sequence[KeyFigure], row: int) -> int:
+def _write_cards(page: _Sheet, shown: Sequence[KeyFigure], row: int) -> int:
     """Write key figures, one a row, and return the row below them."""
     for place, card in enumerate(shown, start=row):
         page.sheet.write_string(place, 0, cell_text(card.label), page.book.looks.bold)
         page.sheet.write_string(place, 1, cell_text(card.figure), page.book.looks.bold)
         page.sheet.write_string(place, 2, cell_text(card.note))
     return row + len(shown)
-
-
-def _write_generated(page: _Page, report: Report, model: ModelReport, row: int) -> int:
-    """Write the decision as it was generated: headline, key figures, reasons and tables."""
-    page.sheet.write_string(row, 0, "As generated", page.book.looks.head)
-    _write_title(page, row + 1, model.verdict.sentence)
-    row += 2
-    if model.verdict.warning:
-        page.book.merged(page.sheet, row, model.verdict.warning, page.book.looks.wrap, widths=_WIDTHS)
-        row += 1
-    row = _write_cards(page, cards(report, model), row)
-    for heading, lines in (("Why", model.verdict.reasons), ("This changes if", model.verdict.changes_if)):
-        row = _write_lines(page, heading, lines, row)
-    has_cost = any(option.money.cost_usd_per_year is not None for option in model.options)
-    return page.book.table(page.sheet, compared_table(report, model), row + 1, _WIDTHS) if has_cost else row
-
-
-def _write_operation(page: _Page, report: Report, model: ModelReport, row: int) -> int:
-    """Write power, operation and hosts of the leading options: fewer of them, under its name, for each of several."""
-    own, is_one = report.of(model), len(report.models) == 1
-    if not is_one:
-        words = f"In operation: {model.service or model.plan.model.name}"
-        page.sheet.write_string(row, 0, cell_text(words), page.book.looks.bold)
-    for content in (power_table(model), operation_table(own, model), host_table(own, model)):
-        if content is not None:
-            shown = content if is_one else replace(content, rows=content.rows[:_SHOWN_OF_SEVERAL])
-            row = page.book.table(page.sheet, shown, row + 1, _WIDTHS)
-    return row + 1
-
-
-def _write_lines(page: _Page, heading: str, lines: Sequence[str], row: int) -> int:
-    if not lines:
-        return row + 1
-    page.sheet.write_string(row, 0, heading, page.book.looks.bold)
-    for place, words in enumerate(lines, start=row + 1):
-        page.book.merged(page.sheet, place, words, page.book.looks.wrap, widths=_WIDTHS)
-    return row + 1 + len(lines)
 
 
 _HEADS = (
@@ -219,14 +178,12 @@ _TEXTS = ("service", "GPU", "status", "bound by")
 _MODEL_WIDTHS = (30.0, 60.0, 60.0, 60.0)
 
 
-def write_appendix(book: Book, report: Report) -> None:
+def write_appendix(book: Book, report: Report, page: Page) -> None:
     """Write the sheets behind the decision, each once for all models."""
     _write_estimates(book, report.models)
-    _write_models(book, report.models)
-    if offers := _offers(report.models):
-        book.list_sheet("Other offers", offers)
-    book.list_sheet("Prices", price_table(report))
-    book.list_sheet("Specifications", spec_table(report))
+    for section in page.sections:
+        if section.sheet:
+            _write_sheet(book, section)
 
 
 def _write_estimates(book: Book, models: Sequence[ModelReport]) -> None:
@@ -269,20 +226,16 @@ def _digits(heading: str) -> str:
     return "#,##0.00" if heading.startswith("samples") else "0.000000" if heading.endswith(" s") else "#,##0"
 
 
-def _write_models(book: Book, models: Sequence[ModelReport]) -> None:
-    """Write the facts of every model, and the GPUs that cannot serve it."""
-    sheet, row = book.sheet("Model", _MODEL_WIDTHS), 0
-    for model in models:
-        if len(models) > 1:
-            sheet.write_string(row, 0, model.name, book.looks.bold)
+def _write_sheet(book: Book, section: Section) -> None:
+    """Write a section on a sheet of its own: one table as a list, several below each other."""
+    if len(section.blocks) == 1 and isinstance(section.blocks[0], GridTable):
+        return book.list_sheet(section.sheet, section.blocks[0].content)
+    sheet, row = book.sheet(section.sheet, _MODEL_WIDTHS), 0
+    for block in section.blocks:
+        if isinstance(block, Lines):
+            row += row > 0
+            sheet.write_string(row, 0, text_of(block.texts[0]), book.looks.bold)
             row += 1
-        row = book.table(sheet, facts_table(model.plan), row, _MODEL_WIDTHS)
-        row = book.table(sheet, refusal_table(model), row + 1, _MODEL_WIDTHS) + 2
-
-
-def _offers(models: Sequence[ModelReport]) -> Grid | None:
-    """Return the offers that no option of any model rests on, each once with its reason."""
-    found = [content for model in models if (content := offers_table(model))]
-    if not found:
-        return None
-    return Grid(columns=found[0].columns, rows=tuple(dict.fromkeys(row for content in found for row in content.rows)))
+        elif isinstance(block, GridTable):
+            row = book.table(sheet, block.content, row, _MODEL_WIDTHS) + 1
+    return None

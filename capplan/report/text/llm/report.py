@@ -1,6 +1,7 @@
 """The report on LLM serving: its sections of sentences, tables and charts, and the figures that decide."""
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import TypeVar
 
 from capplan.llm.core.fleet.deployment_plan import DeploymentFit, DeploymentPlan, load_front
@@ -11,6 +12,7 @@ from capplan.llm.core.serving.asked import Statistic
 from capplan.llm.core.simulation.load_answer import LatencyLimits
 from capplan.report.charts.picture import vector
 from capplan.report.charts.series import Axes, Series, series_chart
+from capplan.report.pages.blocks import Cards, Page
 from capplan.report.procurement.checks import CHECKS, CHECKS_TITLE, Check
 from capplan.report.sections import (
     Bar,
@@ -21,7 +23,7 @@ from capplan.report.sections import (
     KeyFigure,
     Lines,
     Listing,
-    Page,
+    Medium,
     Picture,
     Section,
     Table,
@@ -51,7 +53,13 @@ _SHOWN = 15
 
 def serving_page(report: ServingReport) -> Page:
     """Return the report as a page."""
-    return Page(title=report.title, created=report.created, cards=_cards(report), sections=_sections(report))
+    figures = _cards(report)
+    in_front = Section([Cards(figures=figures)], on=frozenset({Medium.PDF, Medium.XLSX}))
+    sections = [replace(section, entry=section.title) for section in _sections(report, figures)]
+    made = Lines([f"Made {report.created}."], on=frozenset({Medium.HTML}))
+    return Page(
+        title=report.title, created=report.created, lead=[made], sections=[in_front, *sections], is_landscape=True
+    )
 
 
 def serving_data(report: ServingReport) -> list[Section]:
@@ -96,9 +104,9 @@ def _cards(report: ServingReport) -> tuple[KeyFigure, ...]:
     )
 
 
-def _sections(report: ServingReport) -> tuple[Section, ...]:
+def _sections(report: ServingReport, figures: Sequence[KeyFigure]) -> tuple[Section, ...]:
     plan = report.fleet.plan
-    found = [_summary(report)]
+    found = [_summary(report, figures)]
     if plan.fits:
         found += [
             _front(plan),
@@ -148,7 +156,7 @@ def _checks(best: DeploymentFit) -> Iterator[Check]:
     )
 
 
-def _summary(report: ServingReport) -> Section:
+def _summary(report: ServingReport, figures: Sequence[KeyFigure]) -> Section:
     plan = report.fleet.plan
     lines = [
         headline(plan),
@@ -157,7 +165,8 @@ def _summary(report: ServingReport) -> Section:
     lines += [sentence(note) for note in plan.notes if note == PATIENCE_FILE_WORDS]
     if plan.fits:
         lines.append(disaggregation_line(plan))
-    return Section([Lines(lines)], key="summary", title="Recommendation")
+    cards = Cards(figures=figures, on=frozenset({Medium.HTML}))
+    return Section([Lines(lines[:1], look="verdict"), Lines(lines[1:]), cards], key="summary", title="Recommendation")
 
 
 def limit_words(limits: LatencyLimits) -> str:

@@ -1,18 +1,14 @@
-"""The report as one HTML file: no network, no dependencies, readable without script, on paper and by keyboard."""
+"""The parts of the report's page that its script changes: the settings, the options, and what it computes with."""
 
-import base64
-import gzip
 import json
 import math
-import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass
+from functools import cached_property
 from importlib import resources
 from typing import Any
 
 import jinja2
-from markupsafe import Markup, escape
 from msgspec import UNSET
 
 from capplan.core.economics.constraints import DEFAULT_CERTAINTY, DEFAULT_MAX_PRICE_AGE_DAYS, Constraints
@@ -20,229 +16,95 @@ from capplan.core.economics.decide import MORE_EXPENSIVE, factor_of
 from capplan.core.economics.evidence import PRICE_CONCERNS, Concern
 from capplan.core.gpus.prices import COMMITMENT_YEARS, LASTING_TERMS, Term
 from capplan.core.serving.load import Job, Load, OneGpu, Service, TrainingPurchase
-from capplan.report.charts.picture import compiled, packed_drawing_program, vector
-from capplan.report.narrow import Grid
+from capplan.report.charts.picture import compiled
+from capplan.report.pages.blocks import Chart, Live
 from capplan.report.procurement import figures
-from capplan.report.procurement.charts.money import charts, compared, front_ends, front_points, most_pace
-from capplan.report.procurement.charts.speed import fleets_chart
-from capplan.report.procurement.checks import CHECKS_TITLE, checks_table
+from capplan.report.procurement.charts.money import compared, front_ends, front_points, most_pace
 from capplan.report.procurement.choosable import choosable, choosable_at_another_price
-from capplan.report.procurement.fleet import SHARING_WORDS, fleet_cards, fleet_table, inventory_table, sharing_table
 from capplan.report.procurement.formulas import script
-from capplan.report.procurement.money_tables import (
-    appendix_table,
-    breakdown_table,
-    cash_table,
-    constraint_words,
-    offers_table,
-    software_words,
-    terms_table,
-)
-from capplan.report.procurement.tables import (
-    CONVENTIONS,
-    HOST_WORDS,
-    alone_words,
-    assumption_table,
-    cards,
-    compared_table,
-    facts_table,
-    host_table,
-    latency_words,
-    measured_table,
-    offers_words,
-    operation_table,
-    power_table,
-    price_table,
-    refusal_table,
-    spec_table,
-    versions_words,
-    wins_table,
-    workload_words,
-)
-from capplan.report.procurement.types import Chart, ModelReport, OptionRow, Report
-from capplan.report.procurement.verdict import load_words, varies_words
+from capplan.report.procurement.tables import latency_words
+from capplan.report.procurement.types import ModelReport, OptionRow, Report
 from capplan.shapes.codec import to_plain
+from capplan.units import counted
 
 SHOWN = 15
+"""Options that the page shows before all are asked for."""
 
 
-def render_report_html(report: Report) -> str:
-    """Format the report as a page."""
-    environment = jinja2.Environment(
-        autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
-    )
-    environment.filters["percent"] = lambda fraction: f"{100 * fraction:.10g}"
-    environment.filters["linked"] = _linked
-    template = environment.from_string(_file("report.html.j2"))
-    models = [_model(report.of(model), model, f"m{index}") for index, model in enumerate(report.models, start=1)]
-    fleet, tables = _fleet(report), dict[str, str]()
-    return template.render(
-        report=report,
-        css=Markup(_file("report.css")),
-        js=Markup(_file("report.js").replace("/*FORMULAS*/", script())),
-        load_words=figures.capitalised(load_words(report)),
-        money=report.demand.money,
-        vega=Markup(packed_drawing_program()),
-        shown=SHOWN,
-        models=models,
-        fleet=fleet,
-        keep=partial(_keep, tables),
-        packed=lambda: _packed(
-            {
-                "tables": tables,
-                "fleet": fleet["specs"] if fleet else {},
-                **{model["id"]: {"data": model["data"], "specs": model["specs"]} for model in models},
-            }
-        ),
-        assumptions=assumption_table(report),
-        conventions=CONVENTIONS,
-        host_words=HOST_WORDS,
-        checks=checks_table(report),
-        checks_title=CHECKS_TITLE,
-        prices=price_table(report),
-        specs=spec_table(report),
-        versions=versions_words(report),
-    )
+class LiveParts:
+    """The live parts of a report's page, as the list of its sections asks for them; each is safe HTML."""
 
+    def __init__(self, report: Report) -> None:
+        self.report = report
+        self._figures: dict[str, Any] = {"fleet": {}}
+        self._kept: dict[str, str] = {}
 
-def _keep(tables: dict[str, str], name: str, content: str) -> str:
-    """Put a table aside that the page shows on demand alone."""
-    tables[name] = content
-    return ""
+    @cached_property
+    def _macros(self) -> Any:
 
+        environment = jinja2.Environment(
+            autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
+        )
+        environment.filters["percent"] = lambda fraction: f"{100 * fraction:.10g}"
+        return environment.from_string(_file("live.html.j2")).module
 
-def _packed(value: object) -> str:
-    """Write JSON compressed, in letters: the page's script unpacks it."""
-    words = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    return base64.b64encode(gzip.compress(words.encode(), mtime=0)).decode()
+    def changed(self) -> str:
+        """Return the line that says what was changed, with the words as generated."""
+        return str(self._macros.changed())
 
+    def fleet(self, charts: Sequence[Chart]) -> None:
+        """Add what draws the charts of the fleet for all services."""
+        self._figures["fleet"] = _specs(charts)
 
-_SOURCE = re.compile(
-    r"(?P<address>https?://[^\s<>\"']+[^\s<>\"'.,;)])|"
-    r"(?<![\w/])(?P<path>(?P<repository>[\w.-]+/[\w.-]+)/(?P<file>[^@\s]+)@(?P<commit>[0-9a-f]{7,40}))(?!\w)"
-)
-"""A web address, or a file of a repository on GitHub at a commit, as the price files name their sources."""
+    def options(self, model: ModelReport, identity: str, charts: Sequence[Chart]) -> str:
+        """Return a model's settings and options, and add what its charts and figures follow."""
+        report = self.report.of(model)
+        written, load, factors = _columns(model), report.demand.load, _factors(report)
+        rows = [_option(option, model, written, factors) for option in model.options]
+        parts = {
+            "id": identity,
+            "money": report.demand.money,
+            "one_gpu": isinstance(load, OneGpu),
+            "growth": load.growth_per_year_fraction,
+            "spares": load.spares,
+            **_start_up_limits(load),
+            "rent_factor": factors[0],
+            "purchase_factor": factors[1],
+            "latency_words": latency_words(report),
+            "pace_head": figures.capitalised(figures.pace_head(load)),
+            "signed": report.fleet is None,
+            "currency": report.currency,
+            "batches": sorted({pick.batch for pick in model.picks}),
+            "terms": [
+                (term, figures.term_words(term)) for term in sorted({option.offer.term for option in model.options})
+            ],
+            "count": len(rows),
+            "shown": SHOWN,
+            "heads": _heads(report),
+        }
+        self._figures[identity] = {"data": _data(report, model), "specs": _specs(charts)}
+        self._kept[f"{identity}-rows"] = str(self._macros.option_rows(parts, rows[SHOWN:], True))
+        return str(self._macros.options(parts, rows[:SHOWN]))
 
-
-def _linked(words: str) -> Markup:
-    """Write text with its sources as links."""
-    written, end = Markup(), 0
-    for match in _SOURCE.finditer(words):
-        address = match["address"] or f"https://github.com/{match['repository']}/blob/{match['commit']}/{match['file']}"
-        written += escape(words[end : match.start()])
-        written += Markup('<a href="{}" rel="noreferrer">{}</a>').format(address, match[0])
-        end = match.end()
-    return written + escape(words[end:])
-
-
-def _fleet(report: Report) -> dict[str, Any] | None:
-    fleet = report.fleet
-    if fleet is None:
-        return None
-    chart = fleets_chart(report)
-    return {
-        "sentence": fleet.sentence,
-        "cards": fleet_cards(report),
-        "sharing": sharing_table(fleet),
-        "inventory": inventory_table(fleet),
-        "options": fleet_table(fleet),
-        "words": SHARING_WORDS,
-        "chart": _with_markup(chart) if chart else None,
-        "specs": {chart.identity: compiled(chart.drawing)} if chart else {},
-    }
+    def live(self) -> Live:
+        """Return what the script computes with."""
+        return Live(figures=self._figures, kept=self._kept, script=_file("report.js").replace("/*FORMULAS*/", script()))
 
 
 def _file(name: str) -> str:
     return (resources.files("capplan.report.procurement") / "templates" / name).read_text(encoding="utf-8")
 
 
-def _model(report: Report, model: ModelReport, identity: str) -> dict[str, Any]:
-    best = model.option(model.verdict.choice) or (model.options[0] if model.options else None)
-    drawn = charts(report, model, prefix=identity) if model.options else ()
-    written, load, factors = _columns(model), report.demand.load, _factors(report)
-    return {
-        "money": report.demand.money,
-        "one_gpu": isinstance(load, OneGpu),
-        "growth": load.growth_per_year_fraction,
-        "spares": load.spares,
-        **_start_up_limits(load),
-        "rent_factor": factors[0],
-        "purchase_factor": factors[1],
-        "latency_words": latency_words(report),
-        "pace_head": figures.capitalised(figures.pace_head(load)),
-        "signed": report.fleet is None,
-        "constraints": constraint_words(report.demand.constraints),
-        "licences": software_words([option for option in model.options if option.evidence.is_leading]),
-        "terms_table": terms_table(report, model),
-        "cash": cash_table(report, model),
-        "parts": breakdown_table(report, model),
-        "appendix": appendix_table(report, model),
-        "left_out": offers_table(model),
-        "left_out_here": _first_listed(report, model),
-        "specs": {chart.identity: compiled(chart.drawing) for chart in drawn},
-        "id": identity,
-        "name": model.name,
-        "alone": alone_words(report),
-        "class_name": model.plan.model.class_,
-        "workload": workload_words(model.plan),
-        "verdict": model.verdict,
-        "cards": cards(report, model),
-        "compared": compared_table(report, model),
-        "interval": figures.seconds_range(best.speed.batch_latency_s) if best else figures.UNKNOWN,
-        "calibration": model.plan.provenance.calibration,
-        "batches": sorted({pick.batch for pick in model.picks}),
-        "terms": [(term, figures.term_words(term)) for term in sorted({option.offer.term for option in model.options})],
-        "options": [_option(option, model, written, factors) for option in model.options],
-        "offers_words": offers_words(model),
-        "charts": [_with_markup(chart) for chart in drawn],
-        "power": power_table(model),
-        "operation": operation_table(report, model),
-        "host": host_table(report, model),
-        "wins": wins_table(model),
-        "varies": varies_words(model.verdict.varies),
-        "measured": measured_table(model),
-        "refused": refusal_table(model),
-        "facts": facts_table(model.plan),
-        "notes": [*model.plan.assumptions, *model.plan.notes],
-        "data": _data(report, model),
-    }
+def _specs(charts: Sequence[Chart]) -> dict[str, Any]:
+    return {chart.identity: compiled(chart.drawing) for chart in charts}
 
 
-def _with_markup(chart: Chart) -> dict[str, Any]:
-    return {
-        "id": chart.identity,
-        "title": chart.title,
-        "caption": chart.caption,
-        "description": chart.description,
-        "picture": Markup(_described(chart)),
-        "data": chart.data,
-        "follows": chart.follows,
-    }
-
-
-def _described(chart: Chart) -> str:
-    """Draw a chart with a title and a description for those who do not see it, scaled to the width that there is."""
-    drawn = _DECIMALS.sub(r"\1", _SPOKEN.sub("", vector(chart.drawing)))
-    start, box = drawn.index(">") + 1, _BOX.search(drawn)
-    inner = _TITLE.sub("", drawn[start:], count=1).replace('fill="white"', 'fill="none"', 1)
-    inner = inner.replace('fill="#ffffff"', 'fill="none"', 1)
-    name = chart.identity
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" class="chart" viewBox="{box[1] if box else ""}" role="img" '
-        f'aria-labelledby="{name}-t {name}-d"><title id="{name}-t">{escape(chart.title)}</title>'
-        f'<desc id="{name}-d">{escape(chart.description)}</desc>{inner}'
-    )
-
-
-_BOX = re.compile(r'viewBox="([^"]*)"')
-_SPOKEN = re.compile(
-    r' aria-label="[^"]*"| aria-roledescription="[^"]*"| role="graphics-[a-z]*"| aria-hidden="true"'
-    r'| pointer-events="none"| font-family="[^"]*"'
-)
-_DECIMALS = re.compile(r"(\d+\.\d{2})\d+")
-# a figure is read by its own description and set in the page's type: what every mark repeats would double the page
-_TITLE = re.compile(r"<title>[^<]*</title>")
-# a screen reader gets the title and description of the figure, not those of the drawing
+def _heads(report: Report) -> list[str]:
+    """Return the headings of the table of options after its first, as each row of a narrow window repeats them."""
+    years = counted(report.demand.money.years, "year")
+    pace = figures.capitalised(figures.pace_head(report.demand.load))
+    money = ["USD per year", f"USD in {years}", "USD per million"]
+    return ["Offer", "Price", "Batch", "GPUs", pace, "Spare capacity", *money]
 
 
 _SHOWN_CONCERNS = frozenset(
@@ -404,17 +266,6 @@ def _data(report: Report, model: ModelReport) -> dict[str, Any]:
             for row in model.options
         ],
     }  # fmt: skip
-
-
-def _first_listed(report: Report, model: ModelReport) -> Grid | None:
-    """Return the offers that no option rests on and that the models before have not listed: most are the same."""
-    listed: set[tuple[str, ...]] = set()
-    for other in report.models:
-        table = offers_table(other)
-        if other is model or table is None:
-            return None if table is None else replace(table, rows=tuple(r for r in table.rows if r not in listed))
-        listed |= set(table.rows)
-    return offers_table(model)
 
 
 def _certain_words(model: ModelReport) -> str:
