@@ -34,7 +34,7 @@ from capplan.core.latency.calibration import (
     EngineWidths,
 )
 from capplan.core.latency.device import Unsupported
-from capplan.core.latency.engines import engine_calibration
+from capplan.core.latency.inference_engines import engine_calibration
 from capplan.core.latency.lookup import architecture_key
 from capplan.core.latency.predict import estimate_latencies, time_kernels
 from capplan.core.latency.step import ExecutedStep

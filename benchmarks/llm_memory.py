@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median, quantiles
 
-from capplan.core.serving_engines import Engine
+from capplan.core.engine_names import Engine
 from capplan.llm.core.engines import EngineMemoryRules, LlmMemoryConstants
 from capplan.llm.core.memory_answer import StatedDeployment, answer_memory
 from capplan.llm.core.memory_fit import FittedMemory, StartupLog, fit_memory

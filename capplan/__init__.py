@@ -44,7 +44,7 @@ def __getattr__(name: str) -> Any:
         return import_module("capplan.llm")
     if name not in PYTHON_NAMES:
         raise AttributeError(f"module 'capplan' has no attribute {name!r}")
-    from capplan.api.asking import python_function
+    from capplan.api.call import python_function
     from capplan.verbs.statement.registry import find_verb
 
     function = python_function(find_verb(PYTHON_NAMES[name]), name)

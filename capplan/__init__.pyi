@@ -11,7 +11,7 @@ from typing import Any
 from torch import nn
 
 from capplan import llm as llm
-from capplan.api.asking import Shown
+from capplan.api.call import Shown
 from capplan.api.client import Client as Client
 from capplan.api.verbs import load_gpus as load_gpus, load_trace as load_trace, read_sweep as read_sweep
 from capplan.app.calibration.validate import ValidateAnswer

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from capplan.api import served, verbs
-from capplan.api.asking import docstring, positional_fields
+from capplan.api.call import docstring, positional_fields
 from capplan.verbs.statement.contract import Verb
 from capplan.verbs.statement.options import Door, Field, plain_types
 from capplan.verbs.statement.registry import PYTHON_NAMES, find_verb, llm_names
@@ -140,7 +140,7 @@ def _signatures(asked: Mapping[str, Verb[Any, Any]], imports: dict[str, set[str]
         if kind != one or is_dataclass(getattr(import_module(module), one)):
             returned = f"_{one}Shown" if kind == one else f"_{one}sShown"
             answers[returned] = one if kind == one else f"tuple[{one}, ...]"
-            imports["capplan.api.asking"] = {"Shown"}
+            imports["capplan.api.call"] = {"Shown"}
         functions.append(_function(name, verb, returned, objects))
     lines = [f"from {module} import {', '.join(sorted(names))}" for module, names in sorted(imports.items())]
     classes = [f"class {name}(Shown, {extended}): ..." for name, extended in answers.items()]

@@ -143,7 +143,7 @@ def _build(name: str, place: str) -> Any:
 
 def _verb_group(path: str) -> typer.Typer:
     """Make the group of the verbs, and of the groups, whose paths are one word longer than its own."""
-    from capplan.cli.asking import group_function
+    from capplan.cli.prompts import group_function
 
     places = {**VERBS, **{group: f":{group}" for group in GROUPS}}
     below = {name.removeprefix(f"{path} "): place for name, place in places.items() if name.startswith(f"{path} ")}
@@ -159,7 +159,7 @@ def _verb_group(path: str) -> typer.Typer:
 
 def _verb_command(name: str, verb: Any) -> Any:
     """Build the command of a verb, its options under the headings that the verb states."""
-    from capplan.cli.asking import command_function, topics_of
+    from capplan.cli.prompts import command_function, topics_of
 
     single = typer.Typer(add_completion=False, rich_markup_mode=None)
     if verb.goes_to_files:

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from capplan.api.client import Client, ServiceReply
-from capplan.cli.asking import Writing, conclude, read_asked
 from capplan.cli.output import Format, answer_width, emit
+from capplan.cli.prompts import Writing, conclude, read_asked
 from capplan.cli.reporting import check_outputs, write_files
 from capplan.core.trace.format import is_trace_content
 from capplan.errors import UsageError

@@ -7,9 +7,9 @@ from typing import Annotated, Any
 
 import typer
 
-from capplan.cli.asking import command_parameters, conclude, help_text, keyword, read_asked, with_parameters
 from capplan.cli.output import command_line, emit, write_atomically
 from capplan.cli.progress import TERMINAL
+from capplan.cli.prompts import command_parameters, conclude, help_text, keyword, read_asked, with_parameters
 from capplan.errors import UsageError
 from capplan.printable import printable
 from capplan.verbs.llm.report import LLM_REPORT

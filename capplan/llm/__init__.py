@@ -16,6 +16,6 @@ def __getattr__(name: str) -> Any:
     path = registry.llm_names().get(name)
     if path is None:
         raise AttributeError(f"module 'capplan.llm' has no attribute {name!r}")
-    function = import_module("capplan.api.asking").python_function(registry.find_verb(path), name)
+    function = import_module("capplan.api.call").python_function(registry.find_verb(path), name)
     globals()[name] = function
     return function

@@ -6,7 +6,7 @@ Made by `python -m capplan.api.stub` from the verbs' statements; do not edit.
 from collections.abc import Sequence
 from pathlib import Path
 
-from capplan.api.asking import Shown
+from capplan.api.call import Shown
 from capplan.llm.core.fleet.money import PlannedFleet, ServingReport
 from capplan.llm.core.fleet.shared_fleet import FleetAnswer
 from capplan.llm.core.memory_answer import MemoryAnswer

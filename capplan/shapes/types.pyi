@@ -1,5 +1,6 @@
 """Types of documents. Made by `python -m capplan.shapes.stub` from the shapes; do not edit."""
 
+from capplan.core.engine_names import Engine
 from capplan.core.gpus.machines import LocalAmount
 from capplan.core.gpus.prices import DateKind, PriceKind, PriceTier, Term
 from capplan.core.gpus.spec import Segment, Status
@@ -8,7 +9,6 @@ from capplan.core.memory.advice import MemoryAdvice
 from capplan.core.memory.types import FitStatus, MemoryPart
 from capplan.core.numbers import Bounded, Interval
 from capplan.core.plan.types import Constraint, JobSize, Limits
-from capplan.core.serving_engines import Engine
 from capplan.core.workload import Framework, Layout, Mode, ModelSharding, Optimizer, Precision
 from capplan.llm.core.fleet.deployment_plan import Obstacle, ReplicaMemory
 from capplan.llm.core.fleet.launch import LaunchOption

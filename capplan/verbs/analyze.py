@@ -90,7 +90,7 @@ def answer_analyze(question: AnalyzeQuestion, context: Context) -> "AnalyzeAnswe
     )
 
 
-def _settle(question: AnalyzeQuestion, look: Look) -> AnalyzeQuestion:
+def _finalize(question: AnalyzeQuestion, look: Look) -> AnalyzeQuestion:
     if question.compare and look.format == "csv":
         raise UsageError("⟨compare⟩ cannot be written as CSV: use table, md or json.")
     is_for_people = look.format in ("table", "md")
@@ -103,7 +103,7 @@ ANALYZE = Verb(
     summary="Count a model's parameters, MACs, FLOPs and bytes.",
     examples=("capplan analyze resnet50", "capplan analyze hf:bert --seq-len 128 --format json"),
     answer=answer_analyze,
-    settle=_settle,
+    finalize=_finalize,
     sections=laid_out_by("capplan.report.text.counts:counted_sections", depth="depth", top="top"),
     document=laid_out_by("capplan.shapes.analysis:ANALYSIS"),
     schema="analyze",

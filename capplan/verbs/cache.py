@@ -94,7 +94,7 @@ CACHE_CLEAR = Verb(
     examples=("capplan cache clear", "capplan cache clear resnet50"),
     answer=answer_forget,
     text=lambda count, _: f"forgot {count} {'trace' if count == 1 else 'traces'}\n",
-    only_told=True,
+    printed_only=True,
     is_local=True,
     effort=Effort.SHORT,
 )

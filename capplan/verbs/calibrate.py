@@ -154,7 +154,7 @@ class DeviceQuestion(_CalibrationFileFields):
     ] = None  # fmt: skip
 
 
-def _settle(question: _Made, _look: Look) -> _Made:
+def _finalize(question: _Made, _look: Look) -> _Made:
     if question.output is not None and not question.output.parent.is_dir():
         raise UsageError(f"cannot write {question.output}: there is no folder {question.output.parent}.")
     return question
@@ -205,7 +205,7 @@ CALIBRATE_DEVICE = Verb(
         "capplan calibrate device --device cpu --spec mine -o cpu.yaml",
     ),
     answer=answer_device,
-    settle=_settle,
+    finalize=_finalize,
     sections=laid_out_by("capplan.report.text.devices:device_sections", part="benchmark"),
     document=lambda answers, _: answers[0].benchmark,
     files=_file,
@@ -236,7 +236,7 @@ CALIBRATE_HOST = Verb(
     "other commands.",
     examples=("capplan calibrate host", "capplan calibrate host -o mine.yaml"),
     answer=answer_host,
-    settle=_settle,
+    finalize=_finalize,
     sections=laid_out_by("capplan.report.text.devices:host_sections", part="costs"),
     document=lambda answers, _: answers[0].costs,
     files=_file,
@@ -280,7 +280,7 @@ CALIBRATE_POWER = Verb(
     "With -o FILE.yaml, write a calibration with one factor for each GPU, for ⟨calibration⟩ of other commands.",
     examples=("capplan calibrate power runs.jsonl -o mine.yaml",),
     answer=answer_power,
-    settle=_settle,
+    finalize=_finalize,
     sections=laid_out_by("capplan.report.text.devices:power_sections", part="cards"),
     document=laid_out_by("capplan.report.documents.validation:power_factors_document", part="cards"),
     files=_file,

@@ -234,7 +234,7 @@ ESTIMATE = Verb(
         "capplan estimate resnet50 --where 'memory >= 24 GiB' --provider aws --max-price 2 --batch 32",
     ),
     answer=answer_estimate,
-    settle=checking_pictures("plot", "roofline"),
+    finalize=checking_pictures("plot", "roofline"),
     sections=laid_out_by(
         "capplan.report.text.estimate:estimate_sections",
         others={"Plan": laid_out_by("capplan.report.text.plan:plan_sections", of_all=True)},

@@ -91,7 +91,7 @@ GPUS_VALIDATE = Verb(
     examples=("capplan gpus validate", "capplan gpus validate my-specs"),
     answer=answer_spec_check,
     text=lambda told, _: told,
-    only_told=True,
+    printed_only=True,
     is_local=True,
     effort=Effort.SHORT,
 )
@@ -149,7 +149,7 @@ GPUS_IMPORT_MICROBENCH = Verb(
     answer=import_microbench,
     text=lambda done, _: "".join(f"{path}\n" for path in done.written),
     outcome=lambda done: Outcome(warnings=(f"left out, no spec: {', '.join(done.unknown)}",) if done.unknown else ()),
-    only_told=True,
+    printed_only=True,
     is_local=True,
     effort=Effort.SHORT,
 )
@@ -202,7 +202,7 @@ GPUS_PATH = Verb(
     answer=answer_spec_folders,
     text=lambda folders, _: "".join(f"{folder}\n" for folder in folders),
     outcome=_folders_outcome,
-    only_told=True,
+    printed_only=True,
     is_local=True,
     effort=Effort.SHORT,
 )

@@ -99,7 +99,7 @@ GPUS = Verb(
     sections=_list_sections,
     document=laid_out_by("capplan.shapes.gpus:GPUS", part="gpus"),
     lines=_id_lines,
-    settle=ids_as_text,
+    finalize=ids_as_text,
     schema="gpus",
     effort=Effort.SHORT,
     in_python=lambda found: found.gpus,

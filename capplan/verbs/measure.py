@@ -273,7 +273,7 @@ def _method(word: str) -> TimingMethod:
     return TimingMethod(word)
 
 
-def _settle(question: MeasureQuestion, _look: Look) -> MeasureQuestion:
+def _finalize(question: MeasureQuestion, _look: Look) -> MeasureQuestion:
     asked = (question.model or None, question.pipeline, question.compare, question.export)
     if sum(thing is not None for thing in asked) != 1:
         raise UsageError("name one thing to do: a MODEL, ⟨pipeline⟩, ⟨compare⟩, or ⟨export⟩.")
@@ -396,7 +396,7 @@ MEASURE = Verb(
         "capplan measure --export runs.jsonl --plot measured.svg",
     ),
     answer=answer_measure,
-    settle=_settle,
+    finalize=_finalize,
     sections=_sections,
     document=_document,
     files=_files,

@@ -212,7 +212,7 @@ MEMORY = Verb(
         "capplan memory hf:gpt2 --seq-len 1024 --batch 8 --train --gpus 8 --format json",
     ),
     answer=answer_memory,
-    settle=checking_pictures("plot"),
+    finalize=checking_pictures("plot"),
     sections=laid_out_by(
         "capplan.report.text.memory:memory_sections",
         part="answer",

@@ -177,7 +177,7 @@ PLAN = Verb(
         "capplan plan hf:path/to/config.json --seq-len 128 --batch 32 --format json -o plan.json",
     ),
     answer=answer_plan,
-    hints_may_wait=True,
+    defer_hints=True,
     sections=laid_out_by("capplan.report.text.plan:plan_sections", of_all=True),
     document=laid_out_by("capplan.shapes.plan:plan_documents", of_all=True),
     lines=_short_answers,

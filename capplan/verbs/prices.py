@@ -128,7 +128,7 @@ def answer_prices(question: PricesQuestion, context: Context) -> "Prices":
     )
 
 
-def _settle(question: PricesQuestion, look: Look) -> PricesQuestion:
+def _finalize(question: PricesQuestion, look: Look) -> PricesQuestion:
     if question.compare is not None and look.format == "json":
         raise UsageError("⟨compare⟩ makes a table: choose --format table, csv or md, or leave it out for JSON.")
     return question
@@ -144,7 +144,7 @@ PRICES = Verb(
         "capplan prices --gpu l4,h100 --compare provider",
     ),
     answer=answer_prices,
-    settle=_settle,
+    finalize=_finalize,
     sections=laid_out_by("capplan.report.text.gpus:price_sections", part="hourly,purchase", group="compare"),
     document=laid_out_by("capplan.shapes.gpus:PRICES"),
     schema="prices",
@@ -224,7 +224,7 @@ PRICES_IMPORT = Verb(
     ),
     files=_import_files,
     outcome=lambda made: Outcome(warnings=tuple(f"left out: {reason}" for reason in _left_out(made))),
-    only_told=True,
+    printed_only=True,
     is_local=True,
     effort=Effort.SHORT,
 )

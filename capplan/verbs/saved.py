@@ -46,7 +46,7 @@ def answer_diff(question: DiffQuestion, _context: Context) -> "list[Change]":
     )
 
 
-def _settle_diff(question: DiffQuestion, look: Look) -> DiffQuestion:
+def _finalize_diff(question: DiffQuestion, look: Look) -> DiffQuestion:
     if look.format == "csv":
         raise UsageError("a difference is written as table, md or json, not csv.")
     return question
@@ -58,7 +58,7 @@ DIFF = Verb(
     summary="Describe what changed between two plans, or two reports, that were saved as JSON.",
     examples=("capplan diff before.json after.json", "capplan diff before.json after.json --format md"),
     answer=answer_diff,
-    settle=_settle_diff,
+    finalize=_finalize_diff,
     sections=laid_out_by("capplan.report.text.plan:change_sections"),
     document=laid_out_by("capplan.report.documents.diff:diff_document"),
     schema="diff",

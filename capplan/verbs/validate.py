@@ -104,7 +104,7 @@ VALIDATE = Verb(
         "capplan validate measured.csv.gz --by gpu,layout --format json -o errors.json",
     ),
     answer=answer_validate,
-    settle=checking_pictures("plot"),
+    finalize=checking_pictures("plot"),
     sections=laid_out_by(
         "capplan.report.text.validation:validation_sections",
         part="validation",

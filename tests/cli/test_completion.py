@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from capplan.cli.asking import complete_gpus, complete_models
+from capplan.cli.prompts import complete_gpus, complete_models
 
 
 def test_gpu_ids_are_completed() -> None:

@@ -8,7 +8,7 @@ from statistics import median
 
 import pytest
 
-from capplan.core.serving_engines import Engine
+from capplan.core.engine_names import Engine
 from capplan.llm.core.layers import Attention, LatentAttention
 from capplan.llm.core.memory_answer import StatedDeployment, answer_memory
 from capplan.llm.core.model_query import kv_bytes_per_token

@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 import capplan
-from capplan.api.asking import positional_fields
+from capplan.api.call import positional_fields
 from capplan.cli.main import app
 from capplan.errors import CapplanError, UsageError
 from capplan.serve.questions import question_from_mapping

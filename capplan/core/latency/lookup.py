@@ -18,7 +18,7 @@ from capplan.core.latency.calibration import (
     IntervalWidth,
 )
 from capplan.core.latency.classes import ALL_CLASSES, FUSED
-from capplan.core.latency.engines import (
+from capplan.core.latency.inference_engines import (
     REFERENCE_CLOCK_HZ,
     engine_calibration,
     engine_evidence,

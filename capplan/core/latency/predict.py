@@ -25,7 +25,7 @@ from capplan.core.latency.device import (
     kernel_peaks,
     missing_kernels,
 )
-from capplan.core.latency.engines import least_times
+from capplan.core.latency.inference_engines import least_times
 from capplan.core.latency.kernel_time import (
     KernelRates,
     KernelTimes,

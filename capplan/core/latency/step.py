@@ -7,13 +7,13 @@ from typing import Any
 
 from capplan.core.compiled.rewrite import executed_recording
 from capplan.core.compiled.roles import graph_break_notes
-from capplan.core.engines import engine_recording, refusal_notes
 from capplan.core.gpus.rate_laws import GUESSED_LAWS, RateLaws
 from capplan.core.gpus.spec import GpuSpec
 from capplan.core.latency.calibration import Calibration
-from capplan.core.latency.engines import gains_from_int8, with_convolution_widths
+from capplan.core.latency.inference_engines import gains_from_int8, with_convolution_widths
 from capplan.core.latency.lookup import cpu_part, on_cores, part_for
 from capplan.core.ops.flops import kernel_macs
+from capplan.core.tensorrt_rewrite import engine_recording, refusal_notes
 from capplan.core.trace.types import Recording
 from capplan.core.workload import OWN_PRECISIONS, Framework, Precision, Variant, Workload
 

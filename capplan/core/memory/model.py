@@ -17,7 +17,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from capplan.core.compiled.rewrite import fuse_recording
-from capplan.core.engines import engine_recording
 from capplan.core.gpus.spec import GpuSpec
 from capplan.core.memory.allocator import ReplayResult
 from capplan.core.memory.index_limit import refused_above
@@ -39,6 +38,7 @@ from capplan.core.numbers import ENDS, End, Interval
 from capplan.core.ops.analysis import assumed_sizes
 from capplan.core.ops.attention import Version
 from capplan.core.ops.flops import uncounted
+from capplan.core.tensorrt_rewrite import engine_recording
 from capplan.core.trace.types import ALWAYS, InputTensor, Recording, Role, Trace
 from capplan.core.workload import Framework, Workload
 from capplan.errors import UsageError

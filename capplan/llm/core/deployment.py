@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from capplan.core.engine_names import Engine, find_engine
 from capplan.core.gpus.spec import GpuSpec
 from capplan.core.power import CardCap, PowerLaw
-from capplan.core.serving_engines import Engine, find_engine
 from capplan.errors import UsageError
 from capplan.llm.core.engines import LlmMemoryConstants, version_of
 from capplan.llm.core.kv import kv_element_bytes, state_element_bytes

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from math import ceil
 
+from capplan.core.engine_names import Engine
 from capplan.core.gpus.spec import GpuSpec
-from capplan.core.serving_engines import Engine
 from capplan.core.weights import WEIGHT_FORMATS
 from capplan.errors import SpecError
 

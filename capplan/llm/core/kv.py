@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from math import ceil, floor
 
-from capplan.core.serving_engines import Engine
+from capplan.core.engine_names import Engine
 from capplan.errors import UnknownNameError
 from capplan.llm.core.architecture import Architecture, Layer
 from capplan.llm.core.layers import Attention, GatedDeltaNet, LatentAttention, Mamba2

@@ -7,8 +7,8 @@ decides.
 from dataclasses import dataclass, replace
 from math import floor, inf
 
+from capplan.core.engine_names import Engine
 from capplan.core.numbers import largest_true
-from capplan.core.serving_engines import Engine
 from capplan.llm.core.architecture import Architecture
 from capplan.llm.core.engines import EngineMemoryRules, PoolRule
 from capplan.llm.core.kv import PagedPool, StageCache, layer_cache, stage_cache, uniform_tokens

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
+from capplan.core.engine_names import Engine
 from capplan.core.gpus.spec import GpuSpec, PeakKind
 from capplan.core.numbers import Interval
-from capplan.core.serving_engines import Engine
 from capplan.errors import CapplanError, UsageError
 from capplan.llm.core.architecture import Architecture
 from capplan.llm.core.engines import (

@@ -8,8 +8,8 @@ from typing import Any
 
 import yaml
 
+from capplan.core.engine_names import Engine
 from capplan.core.records import NumberRange
-from capplan.core.serving_engines import Engine
 from capplan.errors import SpecError
 from capplan.llm.core.engines import (
     ActivationConstants,

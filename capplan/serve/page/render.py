@@ -10,7 +10,7 @@ import jinja2
 
 from capplan.serve.page.question import MOST_MODELS, PLAN_FORM, PageQuestion
 from capplan.serve.page.view import ComparisonCharts, ModelView, compare, view_model
-from capplan.serve.planning.answer import TaskContext, work_out
+from capplan.serve.planning.answer import TaskContext, derive
 from capplan.serve.planning.messages import Reply
 from capplan.serve.planning.naming import CONFIG_PREFIX, FILE_PREFIX, TRACE_PREFIX
 from capplan.verbs.report import ReportQuestion
@@ -88,7 +88,7 @@ def _of_reports() -> frozenset[str]:
     return frozenset(name for name, field in PLAN_FORM.fields.items() if field.name in taken)
 
 
-@work_out.register
+@derive.register
 def _page(question: PageQuestion, case: TaskContext) -> Reply:
     case.may_lack_hints = True
     answered = [

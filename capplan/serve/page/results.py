@@ -21,7 +21,7 @@ from capplan.report.text.sweep import query_sections
 from capplan.serve.page.question import PLAN_FORM, SERVING_FORM, LlmPageQuestion, PageQuestion
 from capplan.serve.page.render import render_template
 from capplan.serve.page.svg import Curve, Mark, axis, curves_svg
-from capplan.serve.planning.answer import TaskContext, work_out
+from capplan.serve.planning.answer import TaskContext, derive
 from capplan.serve.planning.messages import Reply
 from capplan.serve.planning.naming import model_request
 from capplan.serve.questions import ResultsQuestion, question_link
@@ -43,7 +43,7 @@ _TEXTS = ("table", "csv", "md")
 """The formats of text that rows are written in, as `capplan query` writes them."""
 
 
-@work_out.register
+@derive.register
 def _results(question: ResultsQuestion, case: TaskContext) -> Reply:
     folder = case.data.results
     if folder is None:

@@ -28,7 +28,7 @@ from capplan.serve.page.question import SERVING_FORM, LlmPageQuestion
 from capplan.serve.page.render import render_template
 from capplan.serve.page.serving_explain import explain_fit, explain_times
 from capplan.serve.page.svg import StackedBar, bars_svg, interval_mark, intervals_svg
-from capplan.serve.planning.answer import TaskContext, work_out
+from capplan.serve.planning.answer import TaskContext, derive
 from capplan.serve.planning.messages import Reply
 from capplan.serve.questions import question_link
 from capplan.shapes.llm_memory import llm_memory_document
@@ -90,7 +90,7 @@ class Served:
         return any(point.power for point in self.points)
 
 
-@work_out.register
+@derive.register
 def _llm_page(question: LlmPageQuestion, case: TaskContext) -> Reply:
     html = (render_deployments if question.find == "deployments" else _render_times)(question, case)
     return case.spell({"html": lambda: html}, word_of=SERVING_FORM.word_of)

@@ -184,7 +184,7 @@ def answer(task: Task, data: Data) -> Outcome:
     """
     case = TaskContext(task, data)
     try:
-        reply = work_out(task.question, case)
+        reply = derive(task.question, case)
     except CapplanError as error:
         if case.needed:
             return TracesNeeded(jobs=tuple(case.needed))
@@ -196,7 +196,7 @@ def answer(task: Task, data: Data) -> Outcome:
 
 
 @singledispatch
-def work_out(question: Any, case: TaskContext) -> Reply:
+def derive(question: Any, case: TaskContext) -> Reply:
     """Answer a question: by its verb, or by what is registered here for its type.
 
     Raises:
@@ -206,7 +206,7 @@ def work_out(question: Any, case: TaskContext) -> Reply:
     if verb is None:
         raise TypeError(f"no answer to a {type(question).__name__}")
     look = Look(format=case.task.spelling, width=case.task.width)
-    question = verb.settle(question, look)
+    question = verb.finalize(question, look)
     answer = verb.answer(question, case)
     outcome = verb.outcome(answer)
 
@@ -215,7 +215,7 @@ def work_out(question: Any, case: TaskContext) -> Reply:
         return content if isinstance(content, str | bytes) else plain_text(content)
 
     writers = {spelling: partial(written, spelling) for spelling in verb.formats}
-    case.may_lack_hints = verb.hints_may_wait
+    case.may_lack_hints = verb.defer_hints
     return case.spell(writers, exit_code=outcome.exit_code, warning=" ".join(outcome.warnings))
 
 

@@ -89,7 +89,7 @@ def answer_llm_estimate(question: LlmEstimateQuestion, context: Context) -> "Ser
     )
 
 
-def _settle(question: LlmEstimateQuestion, look: Look) -> LlmEstimateQuestion:
+def _finalize(question: LlmEstimateQuestion, look: Look) -> LlmEstimateQuestion:
     check_pictures(question.plot)
     return replace(question, explain=question.explain and look.format == "table")
 
@@ -103,9 +103,9 @@ LLM_ESTIMATE = Verb(
         "capplan llm estimate llama-3.1-8b-instruct --gpu l40s --weights fp8 -c 32 --explain",
     ),
     answer=answer_llm_estimate,
-    settle=_settle,
+    finalize=_finalize,
     sections=laid_out_by("capplan.report.text.llm.serving:llm_estimate_sections", explain="explain"),
-    is_one_screen=True,
+    fits_one_screen=True,
     document=laid_out_by("capplan.shapes.llm_serving:ESTIMATE"),
     files=drawn_by(plot="capplan.report.text.llm.serving:estimate_chart"),
     schema="llm-estimate",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from msgspec import Meta
 
-from capplan.core.serving_engines import Engine, find_engine
+from capplan.core.engine_names import Engine, find_engine
 from capplan.core.weights import find_weight_format
 from capplan.core.workload import BatchChoice, Batches
 from capplan.errors import UsageError

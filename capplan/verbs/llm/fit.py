@@ -67,7 +67,7 @@ def answer_llm_fit(question: LlmFitQuestion, context: Context) -> "FittedServing
         )
 
 
-def _settle(question: LlmFitQuestion, _look: Look) -> LlmFitQuestion:
+def _finalize(question: LlmFitQuestion, _look: Look) -> LlmFitQuestion:
     if question.accuracy is not None and not question.cross:
         raise UsageError("⟨accuracy⟩ needs ⟨cross⟩, which holds runs out.")
     return question
@@ -100,7 +100,7 @@ LLM_FIT = Verb(
     summary="Learn efficiencies of kernels, overheads of engines and links from many measured runs.",
     examples=("capplan llm fit runs.csv -o mine.yaml", "capplan llm fit serving.csv.gz --cross -o llm-time.yaml"),
     answer=answer_llm_fit,
-    settle=_settle,
+    finalize=_finalize,
     text=_text,
     files=_files,
     outcome=_outcome,
@@ -155,7 +155,7 @@ def answer_llm_fit_memory(question: LlmFitMemoryQuestion, context: Context) -> "
     """
     from datetime import UTC, datetime
 
-    from capplan.core.serving_engines import Engine
+    from capplan.core.engine_names import Engine
     from capplan.llm.core.memory_fit import fit_memory
     from capplan.llm.read.calibrations import render_fitted_memory
     from capplan.llm.read.measured_run import read_startup_logs

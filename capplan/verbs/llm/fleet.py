@@ -119,7 +119,7 @@ LLM_FLEET = Verb(
     answer=answer_llm_fleet,
     effort=Effort.LONG,
     sections=laid_out_by("capplan.report.text.llm.money:shared_fleet_sections"),
-    is_one_screen=True,
+    fits_one_screen=True,
     document=laid_out_by("capplan.shapes.llm_fleet:FLEETS"),
     outcome=lambda found: Outcome(exit_code=0 if found.fleets else 1),
     for_service=_for_service,

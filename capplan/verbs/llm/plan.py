@@ -331,7 +331,7 @@ LLM_PLAN = Verb(
     answer=answer_llm_plan,
     effort=Effort.LONG,
     sections=laid_out_by("capplan.report.text.llm.plan:llm_plan_sections", everything="everything", launch="launch"),
-    is_one_screen=True,
+    fits_one_screen=True,
     lines=_lines,
     document=laid_out_by("capplan.shapes.llm_plan:LLM_PLAN"),
     files=_files,

@@ -59,7 +59,7 @@ LLM_TRAIN_ESTIMATE = Verb(
     ),
     answer=answer_llm_train_estimate,
     sections=laid_out_by("capplan.report.text.llm.training:training_estimate_sections", shows_launch="launch"),
-    is_one_screen=True,
+    fits_one_screen=True,
     document=laid_out_by("capplan.shapes.llm_training:ESTIMATE"),
     outcome=lambda found: Outcome(exit_code=0 if found.estimate.memory.fits else 1),
     schema="llm-train-estimate",

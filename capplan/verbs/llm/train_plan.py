@@ -137,7 +137,7 @@ LLM_TRAIN_PLAN = Verb(
     sections=laid_out_by(
         "capplan.report.text.llm.training:training_plan_sections", everything="everything", shows_launch="launch"
     ),
-    is_one_screen=True,
+    fits_one_screen=True,
     document=laid_out_by("capplan.shapes.llm_training:PLAN"),
     outcome=lambda found: Outcome(exit_code=0 if found.kept else 1),
     schema="llm-train-plan",

@@ -76,7 +76,7 @@ def _check_columns(by: Sequence[str], known: Sequence[str]) -> None:
             raise UnknownNameError("column", name, known, hint=f"Known: {', '.join(known)}.")
 
 
-def _settle(question: LlmValidateQuestion, _look: Look) -> LlmValidateQuestion:
+def _finalize(question: LlmValidateQuestion, _look: Look) -> LlmValidateQuestion:
     from capplan.llm.core.serving.accuracy import CELL_COLUMNS
 
     _check_columns(question.by, CELL_COLUMNS)
@@ -95,7 +95,7 @@ LLM_VALIDATE = Verb(
         "capplan llm validate runs.csv --quality ABC --json",
     ),
     answer=answer_llm_validate,
-    settle=_settle,
+    finalize=_finalize,
     sections=laid_out_by("capplan.report.text.llm.serving:llm_validation_sections", by="by"),
     document=laid_out_by("capplan.shapes.llm_serving:VALIDATION", whole="by"),
     outcome=lambda validation: outcome_of_judged(validation.answers),
@@ -156,7 +156,7 @@ def answer_llm_train_validate(question: LlmTrainValidateQuestion, context: Conte
     return TrainingValidation(answers=tuple(answers), fits=tuple(fits), skipped=tuple(skipped))
 
 
-def _train_settle(question: LlmTrainValidateQuestion, _look: Look) -> LlmTrainValidateQuestion:
+def _finalize_train(question: LlmTrainValidateQuestion, _look: Look) -> LlmTrainValidateQuestion:
     from capplan.llm.core.training.accuracy import CELL_COLUMNS
 
     _check_columns(question.by, CELL_COLUMNS)
@@ -174,7 +174,7 @@ LLM_TRAIN_VALIDATE = Verb(
         "capplan llm train validate runs.csv --rows --format csv",
     ),
     answer=answer_llm_train_validate,
-    settle=_train_settle,
+    finalize=_finalize_train,
     sections=laid_out_by("capplan.report.text.llm.training:training_validation_sections", by="by", shows_rows="each"),
     document=laid_out_by("capplan.shapes.llm_training:VALIDATION", whole="by"),
     outcome=lambda validation: outcome_of_judged(validation.answers or validation.fits),

@@ -269,7 +269,7 @@ class Verb(Generic[Question, Answer]):
         files_in: further formats by name (html, pdf, xlsx), each with the function that writes it.
         outcome: the exit code and warnings that answers end with.
         takes_several: the command line takes several models, each of which is asked about alone.
-        settle: returns the question with what the format decides, before anything is worked out, or refuses it.
+        finalize: returns the question with what the format decides, before anything is worked out, or refuses it.
         files: the files besides the answer that a command writes, such as plots, with their contents.
         for_service: puts the contents of files in the place of their names, for a service that cannot read them.
         schema: the JSON Schema of the answer's document.
@@ -278,11 +278,11 @@ class Verb(Generic[Question, Answer]):
             such.
         appends_to: returns the question that appends to a file what is worked out, where -o names such a file; None
             where it names a file for the answer.
-        only_told: the answer is a sentence on what was done or found, which is printed and not written into a file.
+        printed_only: the answer is a sentence on what was done or found, which is printed and not written into a file.
         is_local: the answer is about the machine that works it out, so that no service gives it.
         effort: how long an answer takes, by which a service orders what waits.
-        hints_may_wait: an answer is whole without the traces of remarks beside it, which a service makes afterwards.
-        is_one_screen: tables keep to the width of a short answer in a pipe, a file and a service, too.
+        defer_hints: an answer is whole without the traces of remarks beside it, which a service makes afterwards.
+        fits_one_screen: tables keep to the width of a short answer in a pipe, a file and a service, too.
     """
 
     path: str
@@ -297,18 +297,18 @@ class Verb(Generic[Question, Answer]):
     files_in: Mapping[str, Callable[[Sequence[Answer], Question], str | bytes]] = field(default_factory=dict)
     outcome: Callable[[Answer], Outcome] = lambda _: Outcome()
     takes_several: bool = False
-    settle: Callable[[Question, Look], Question] = lambda question, _: question
+    finalize: Callable[[Question, Look], Question] = lambda question, _: question
     files: "Callable[[Sequence[Answer], Question], Mapping[Path, bytes]] | None" = None
     for_service: Callable[[Question], Question] = lambda question: question
     schema: str | None = None
     in_python: Callable[[Answer], Any] | None = None
     returns: str = ""
     appends_to: "Callable[[Question, Path], Question | None] | None" = None
-    only_told: bool = False
+    printed_only: bool = False
     is_local: bool = False
     effort: Effort = Effort.ORDINARY
-    hints_may_wait: bool = False
-    is_one_screen: bool = False
+    defer_hints: bool = False
+    fits_one_screen: bool = False
 
     @property
     def fields(self) -> tuple[Field, ...]:
@@ -362,5 +362,5 @@ class Verb(Generic[Question, Answer]):
         from capplan.report.render import render
         from capplan.report.sections import Format
 
-        room = look.table_width or (look.width if self.is_one_screen else None)
+        room = look.table_width or (look.width if self.fits_one_screen else None)
         return render(self.sections(answers, question), Format(look.format), width=room)

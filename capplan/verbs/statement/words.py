@@ -427,11 +427,11 @@ def checking_pictures(*names: str) -> Callable[[Any, Any], Any]:
         names: the fields.
     """
 
-    def settle(question: Any, _look: Any) -> Any:
+    def finalize(question: Any, _look: Any) -> Any:
         check_pictures(*(getattr(question, name) for name in names))
         return question
 
-    return settle
+    return finalize
 
 
 def pictures(drawings: "Mapping[Path, Drawing]") -> dict[Path, bytes]:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from capplan.core.serving_engines import Engine
+from capplan.core.engine_names import Engine
 from capplan.llm.core.engines import ActivationConstants, EngineMemoryRules, LlmMemoryConstants, PoolRule
 
 GIB = 1 << 30

@@ -2,7 +2,7 @@
 
 import pytest
 
-from capplan.core.serving_engines import Engine
+from capplan.core.engine_names import Engine
 from capplan.errors import UsageError
 from capplan.llm.core.memory_answer import StatedDeployment, answer_memory
 from capplan.llm.read.calibrations import load_engine_support, load_llm_memory

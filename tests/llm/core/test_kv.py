@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from capplan.core.serving_engines import Engine
+from capplan.core.engine_names import Engine
 from capplan.llm.core.kv import (
     PagedPool,
     kv_element_bytes,

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from capplan.core.engine_names import Engine
 from capplan.core.gpus.spec import GpuSpec, PeakKind
-from capplan.core.serving_engines import Engine
 from capplan.core.weights import find_weight_format
 from capplan.errors import UsageError
 from capplan.llm.core.engines import sglang_static_fraction, vllm_step_limits

@@ -3,7 +3,7 @@
 import json
 import re
 
-from capplan.core.serving_engines import Engine
+from capplan.core.engine_names import Engine
 from capplan.llm.core.fleet.deployment_plan import DeploymentFit
 from capplan.llm.core.fleet.launch import Launch
 

@@ -4,7 +4,7 @@ import shlex
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from capplan.core.serving_engines import Engine
+from capplan.core.engine_names import Engine
 from capplan.llm.core.kv import kv_element_bytes
 from capplan.llm.core.serving.asked import Speculation
 from capplan.llm.core.sharding import Sharding

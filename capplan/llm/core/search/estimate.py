@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from capplan.core.engine_names import find_engine
 from capplan.core.numbers import End
 from capplan.core.power import PowerLaw
-from capplan.core.serving_engines import find_engine
 from capplan.llm.core.deployment import ServingDeployment
 from capplan.llm.core.quantisation import half_note
 from capplan.llm.core.search.measured_runs import check_runs, runs_of, time_adjustment, tpot_width

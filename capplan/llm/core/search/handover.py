@@ -2,7 +2,7 @@
 
 from math import ceil, exp, log1p, sqrt
 
-from capplan.core.serving_engines import find_engine
+from capplan.core.engine_names import find_engine
 from capplan.llm.core.fleet.deployment_plan import DeploymentFit
 from capplan.llm.core.fleet.launch import Launch, Setting, launch
 from capplan.llm.core.fleet.token_load import TokenLoad

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from math import ceil
 
-from capplan.core.serving_engines import Engine, find_engine
+from capplan.core.engine_names import Engine, find_engine
 from capplan.errors import UsageError
 from capplan.llm.core.deployment import ServingDeployment
 from capplan.llm.core.fleet.token_load import Images, TokenLoad

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from capplan.core.engine_names import find_engine
 from capplan.core.numbers import Interval
 from capplan.core.power import PowerLaw, step_power_w
-from capplan.core.serving_engines import find_engine
 from capplan.errors import CapplanError, UsageError
 from capplan.llm.core.deployment import NamedDeployment, ServingDeployment
 from capplan.llm.core.measured import SkippedRun

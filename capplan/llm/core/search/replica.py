@@ -5,8 +5,8 @@ from math import inf
 
 import numpy as np
 
+from capplan.core.engine_names import Engine, find_engine
 from capplan.core.numbers import FloatArray
-from capplan.core.serving_engines import Engine, find_engine
 from capplan.llm.core.deployment import ServingDeployment
 from capplan.llm.core.fleet.token_load import TokenLoad
 from capplan.llm.core.search.images import encoder_s

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from capplan.core.engine_names import Engine, find_engine
 from capplan.core.numbers import ceil_guarded
-from capplan.core.serving_engines import Engine, find_engine
 from capplan.errors import CapplanError
 from capplan.llm.core.fleet.deployment_plan import DeploymentFit, DeploymentRejection, Obstacle
 from capplan.llm.core.fleet.limits import expected_limits, fullest_point, highest_point

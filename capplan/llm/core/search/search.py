@@ -6,12 +6,12 @@ from math import inf
 
 import numpy as np
 
+from capplan.core.engine_names import Engine
 from capplan.core.gpus.machines import is_bridged, joined_gpus
 from capplan.core.gpus.prices import Price
 from capplan.core.gpus.spec import GpuSpec
 from capplan.core.numbers import End, Interval, ceil_guarded
 from capplan.core.power import PowerLaw
-from capplan.core.serving_engines import Engine
 from capplan.errors import CapplanError
 from capplan.llm.core.deployment import NamedDeployment, ReplicaSettings, ServingDeployment
 from capplan.llm.core.engines import LlmMemoryConstants

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Set
 from dataclasses import dataclass, replace
 
-from capplan.core.serving_engines import Engine, find_engine
+from capplan.core.engine_names import Engine, find_engine
 from capplan.llm.core.engines import step_tokens, vllm_step_limits
 from capplan.llm.core.timing.calibration import KernelClass
 from capplan.llm.core.timing.machine import Machine

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from capplan.core.serving_engines import Engine
+from capplan.core.engine_names import Engine
 from capplan.llm.core.fleet.launch import Launch, Setting, launch
 from capplan.llm.core.serving.asked import Speculation
 from capplan.llm.core.sharding import Sharding

@@ -127,7 +127,7 @@ def command_function(verb: Verb[Any, Any]) -> Callable[..., None]:
         keyword("json_", JsonOption, False),
     ]
     has_formats = verb.text is None
-    output = [] if "output" in own or verb.only_told else [keyword("output", OutputOption, None)]
+    output = [] if "output" in own or verb.printed_only else [keyword("output", OutputOption, None)]
     parameters = [*command_parameters(verb), *formats * has_formats, *output]
     return with_parameters(run, parameters, name=verb.path.rpartition(" ")[2], text=help_text(verb))
 
@@ -239,7 +239,7 @@ def _ask(verb: Verb[Any, Any], values: Mapping[str, Any], writing: Writing) -> N
         chosen = Format.TABLE
     context = TerminalContext(feedback=TERMINAL)
     look = Look(format=str(chosen), width=answer_width(), table_width=table_width(writing.output))
-    question = verb.settle(question, look)
+    question = verb.finalize(question, look)
     asked = [replace(question, model=words) for words in models] if verb.takes_several else [question]
     answers = [verb.answer(question, context) for question in asked]
     write_answers(verb, answers, question, writing=writing, look=look)

@@ -437,7 +437,7 @@ def _lines(answer: Any) -> "Sequence[Line]":
         return [line(f"{field.name}: {_summary(getattr(answer, field.name))}") for field in fields(answer)]
     look = Look(format=next(iter(shown_in), "table"), width=_WIDTH)
     try:
-        question = asked.verb.settle(asked.question, look)
+        question = asked.verb.finalize(asked.question, look)
     except UsageError:  # it refuses a format that a command was to write, which showing an answer is not
         question = asked.question
     written = asked.verb.write([_whole(answer)], question, look)

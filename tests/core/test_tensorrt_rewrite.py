@@ -8,16 +8,16 @@ import torch
 from torch import nn
 
 import capplan
-from capplan.core.engines import EPILOGUE, engine_recording, refusal_notes, refused_operators
 from capplan.core.latency.breakdown import StepBreakdown, break_down
 from capplan.core.latency.calibration import prior_calibration
-from capplan.core.latency.engines import engine_calibration, with_convolution_widths
+from capplan.core.latency.inference_engines import engine_calibration, with_convolution_widths
 from capplan.core.latency.lookup import calibration_notes
 from capplan.core.latency.predict import estimate_latencies
 from capplan.core.latency.step import ExecutedStep
 from capplan.core.latency.types import Evidence
 from capplan.core.memory.schedule import live_curve
 from capplan.core.ops.flops import kernel_flops
+from capplan.core.tensorrt_rewrite import EPILOGUE, engine_recording, refusal_notes, refused_operators
 from capplan.core.trace.types import Recording, Role, Trace
 from capplan.core.workload import Configuration, Framework, Precision, Training, Variant, Workload
 from capplan.errors import UsageError
