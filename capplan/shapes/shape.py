@@ -198,6 +198,11 @@ class Shape:
         """Return that a figure is, or holds, values of this shape."""
         return Nested(self, read)
 
+    @property
+    def is_answer(self) -> bool:
+        """Return True if it is a whole answer, which its parts read from, also where another answer holds it."""
+        return any(one.name == "schema_version" for one in self.figures)
+
     @cached_property
     def readers(self) -> tuple["ReadFigure", ...]:
         """Return how each figure is read, with its type."""
@@ -246,9 +251,9 @@ class Shape:
 
         Args:
             value: The value.
-            whole: The answer that it is part of, which readers of two arguments take; None for the answer itself.
+            whole: The answer that it is part of, which readers of two arguments take; None for the answer itself; an answer within another is its own.
         """
-        whole = value if whole is None else whole
+        whole = value if whole is None or self.is_answer else whole
         return self.struct(**{field: read(value, whole) for field, read in self._written})
 
     def read(self, plain: object, *, where: str, noun: str) -> Any:

@@ -2,6 +2,7 @@
 
 import json
 import pickle
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -14,7 +15,7 @@ from capplan.shapes import stub
 from capplan.shapes.codec import to_plain
 from capplan.shapes.plan import PLAN
 from capplan.shapes.registry import shapes
-from capplan.shapes.shape import CSV, Shape, column, figure
+from capplan.shapes.shape import CSV, Shape, column, figure, reads
 
 
 @dataclass(frozen=True)
@@ -74,6 +75,16 @@ def test_a_written_document_is_read_again_and_older_ones_have_defaults() -> None
     assert CAR.read(json.loads(json.dumps(to_plain(document))), where="car.json", noun="car") == document
     older = {"wheels": 4, "doubled": 8, "mass_bytes": {"low": 1, "expected": 1, "high": 1}}
     assert CAR.read(older, where="car.json", noun="car").parts == ()
+
+
+def test_an_answer_that_another_holds_is_read_as_its_own() -> None:
+    first = figure("schema_version", reads(int, lambda _: 1))
+    part = Shape(
+        "PartOfLot", Maker, "A part.", (figure("lot", reads(str, lambda maker, lot: f"{maker.name} of {lot.wheels}")),)
+    )
+    lot = Shape("LotDocument", Car, "A lot.", (first, figure("parts", part)))
+    fleet = Shape("LotsDocument", Sequence, "Lots.", (first, figure("lots", lot.at(reads(tuple[Car, ...], tuple)))))
+    assert to_plain(fleet.document([FORD]))["lots"] == ({"schema_version": 1, "parts": ({"lot": "Bosch of 4"},)},)
 
 
 def test_types_of_figures_follow_from_what_they_read() -> None:
