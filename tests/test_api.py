@@ -13,9 +13,9 @@ import capplan
 from capplan.cli.main import app
 from capplan.core.latency.calibration import HostCosts
 from capplan.errors import TraceError, UnknownNameError, UsageError
-from capplan.report.documents.estimate import estimate_document
 from capplan.shapes.analysis import ANALYSIS
 from capplan.shapes.codec import to_plain
+from capplan.shapes.estimate import estimate_document
 from capplan.shapes.memory import MEMORY_ANSWER
 from capplan.shapes.plan import plan_document
 from capplan.specs.calibration import dump_calibration, load_calibration

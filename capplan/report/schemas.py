@@ -9,14 +9,12 @@ import msgspec
 from capplan.core.calibrate.device import DeviceBenchmark
 from capplan.core.latency.calibration import HostCosts
 from capplan.report.documents.diff import CheckDocument, DiffDocument
-from capplan.report.documents.estimate import EstimateDocument
 from capplan.report.documents.measurement import (
     FailureDocument,
     MeasureDocument,
     MeasurementComparisonsDocument,
     MeasurementDocument,
 )
-from capplan.report.documents.pipelines import PipelineMemoryDocument, PipelinesDocument, PipelineValidationDocument
 from capplan.report.documents.sweep import SweepDocument, SweepPreviewDocument
 from capplan.report.documents.validation import ValidationDocument
 from capplan.report.procurement.json import ReportDocument
@@ -24,6 +22,7 @@ from capplan.shapes.types import (
     AnalysisDocument,
     CacheDocument,
     ComparisonDocument,
+    EstimateDocument,
     GpusDocument,
     GpuSheetDocument,
     InstalledGpusDocument,
@@ -38,6 +37,9 @@ from capplan.shapes.types import (
     LlmTrainValidateDocument,
     LlmValidationDocument,
     MemoryDocument,
+    PipelineMemoryDocument,
+    PipelinesDocument,
+    PipelineValidationDocument,
     PlanDocument,
     PricesDocument,
     ServingReportDocument,

@@ -11,6 +11,8 @@ MODULES = (
     "memory",
     "analysis",
     "gpus",
+    "estimate",
+    "pipelines",
     "llm_serving",
     "llm_memory",
     "llm_plan",

@@ -4,10 +4,12 @@ from capplan.core.engine_names import Engine
 from capplan.core.gpus.machines import LocalAmount
 from capplan.core.gpus.prices import DateKind, PriceKind, PriceTier, Term
 from capplan.core.gpus.spec import Segment, Status
+from capplan.core.latency.advice import SpeedAdvice
 from capplan.core.latency.types import Binding, Evidence
 from capplan.core.memory.advice import MemoryAdvice
 from capplan.core.memory.types import FitStatus, MemoryPart
 from capplan.core.numbers import Bounded, Interval
+from capplan.core.pipelines.measured import PipelineMetric
 from capplan.core.plan.types import Constraint, JobSize, Limits
 from capplan.core.workload import Framework, Layout, Mode, ModelSharding, Optimizer, Precision
 from capplan.llm.core.fleet.deployment_plan import Obstacle, ReplicaMemory
@@ -589,6 +591,171 @@ class SettingDocument(Struct, frozen=True, kw_only=True):
 
 class SettingsDocument(Struct, frozen=True, kw_only=True):
     settings: tuple[SettingDocument, ...]
+
+class CurvePoint(Struct, frozen=True, kw_only=True):
+    batch: int
+    bound_s: float
+    latency_s: Interval
+    throughput_per_s: Interval
+    bound_by: Binding
+    shares: dict[Binding, float]
+    power_w: Interval | UnsetType = ...
+    joules_per_sample: Interval | UnsetType = ...
+    power_evidence: str | UnsetType = ...
+
+class KernelDocument(Struct, frozen=True, kw_only=True):
+    name: str
+    class_: str
+    operands: str
+    runs: int
+    time_s: float
+    share_fraction: float
+    bound_by: Binding
+    efficiency_fraction: float
+    flops: float
+    least_flops: float
+    bytes: float
+    bound_s: float
+
+class ModuleDocument(Struct, frozen=True, kw_only=True):
+    path: str
+    kernels: int
+    time_s: float
+    share_fraction: float
+    bound_by: Binding
+
+class ClassicBoundDocument(Struct, frozen=True, kw_only=True):
+    flops: float
+    least_flops: float
+    operand_bytes: float
+    traffic_bytes: float
+    compute_s: float
+    memory_s: float
+    rule: str
+
+class FrameworkDocument(Struct, frozen=True, kw_only=True):
+    framework: Framework
+    layout: Layout
+    precision: Precision
+    latency_s: Bounded | None
+    gain: float | None
+    calibration: str | None
+    reason: str | None
+
+class GpuEstimateDocument(Struct, frozen=True, kw_only=True):
+    model: str
+    gpu: str
+    precision: Precision
+    layout: Layout
+    framework: Framework
+    torch: str
+    host: str | None
+    curve: tuple[CurvePoint, ...]
+    knee_batch: int | None
+    saturating_batch: int | None
+    device_batch: int | None
+    batching_gain: float
+    kernels: tuple[KernelDocument, ...]
+    modules: tuple[ModuleDocument, ...]
+    classic_bound: ClassicBoundDocument
+    advice: tuple[SpeedAdvice, ...]
+    calibration: str | None
+    evidence: Evidence
+    evidence_reason: str
+    notes: tuple[str, ...]
+    frameworks: tuple[FrameworkDocument, ...] | UnsetType = ...
+
+class EstimateDocument(Struct, frozen=True, kw_only=True):
+    estimates: tuple[GpuEstimateDocument, ...]
+
+class PipelineErrors(Struct, frozen=True, kw_only=True):
+    pipeline: str
+    gpu: str
+    shared: str
+    metric: PipelineMetric
+    rows: int
+    median_error_fraction: float
+    p90_error_fraction: float
+    bias: float
+    coverage_fraction: float
+
+class JudgedEnergyDocument(Struct, frozen=True, kw_only=True):
+    measured: float
+    predicted: Interval
+
+class JudgedPipelineRow(Struct, frozen=True, kw_only=True):
+    row: int
+    pipeline: str
+    gpu: str
+    ulysses: int
+    ring: int
+    batch: int
+    measured_s: float
+    predicted_s: Interval
+    energy: dict[PipelineMetric, JudgedEnergyDocument] = ...
+
+class PipelineValidationDocument(Struct, frozen=True, kw_only=True):
+    schema_version: Literal[1]
+    cells: tuple[PipelineErrors, ...]
+    rows: tuple[JudgedPipelineRow, ...]
+    skipped: dict[str, int]
+
+class PlacedMemory(Struct, frozen=True, kw_only=True):
+    gpu: str | None
+    offload: str
+    peak_allocated_bytes: Interval
+    peak_reserved_bytes: Interval
+    total_bytes: Interval
+    parts: dict[str, Interval]
+    moments: dict[str, Interval]
+    peak_module: str
+    available_bytes: float | None = ...
+    status: FitStatus | None = ...
+    max_batch: int | None = ...
+
+class PipelineMemoryDocument(Struct, frozen=True, kw_only=True):
+    schema_version: Literal[1]
+    name: str
+    batch: int
+    pipeline: PlannedPipeline
+    places: tuple[PlacedMemory, ...]
+
+class StageFrames(Struct, frozen=True, kw_only=True):
+    host_s: tuple[float, ...]
+    device_s: tuple[float, ...]
+    waited_s: tuple[float, ...]
+
+class StageDocument(Struct, frozen=True, kw_only=True):
+    name: str
+    host_s: float | None
+    device_s: float | None
+    waited_s: float | None
+    frames: StageFrames
+
+class EndToEndFrames(Struct, frozen=True, kw_only=True):
+    free_latency_s: tuple[float, ...]
+    stalled_latency_s: tuple[float, ...]
+
+class EndToEndDocument(Struct, frozen=True, kw_only=True):
+    free_latency_s: float
+    stalled_latency_s: float
+    free_s: float
+    stalled_s: float
+    free_throughput_per_s: float
+    stalled_throughput_per_s: float
+    frames: EndToEndFrames
+
+class PipelineDocument(Struct, frozen=True, kw_only=True):
+    name: str
+    batch: int
+    device: str
+    has_events: bool
+    repetitions: int
+    stages: tuple[StageDocument, ...]
+    end_to_end: EndToEndDocument
+
+class PipelinesDocument(Struct, frozen=True, kw_only=True):
+    pipelines: tuple[PipelineDocument, ...]
 
 class ServedModel(Struct, frozen=True, kw_only=True):
     name: str

@@ -242,7 +242,7 @@ ESTIMATE = Verb(
         explain="explain",
     ),
     document=laid_out_by(
-        "capplan.report.documents.estimate:estimate_document",
+        "capplan.shapes.estimate:estimate_document",
         others={"Plan": laid_out_by("capplan.shapes.plan:plan_document")},
         top="top",
     ),

@@ -313,13 +313,13 @@ def _sections(answers: Sequence[MeasureOutcome], _question: MeasureQuestion) -> 
 def _document(answers: Sequence[MeasureOutcome], _question: MeasureQuestion) -> Any:
     from capplan.core.measurement.format import points_to_json
     from capplan.report.documents.measurement import comparisons_document
-    from capplan.report.documents.pipelines import pipelines_document
+    from capplan.shapes.pipelines import ALL_TIMED
 
     measured = answers[0]
     if measured.pairing is not None:
         return comparisons_document(measured.pairing)
     if measured.pipelines:
-        return pipelines_document(measured.pipelines)
+        return ALL_TIMED.document(measured.pipelines)
     if measured.points is None:
         return points_to_json(list(measured.methods or measured.stored))
     profiles, modules = measured.points.profiles, measured.points.modules

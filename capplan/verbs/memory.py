@@ -222,7 +222,7 @@ MEMORY = Verb(
     document=laid_out_by(
         "capplan.shapes.memory:MEMORY_ANSWER",
         part="answer",
-        others={"PipelineMemory": laid_out_by("capplan.report.documents.pipelines:pipeline_memory_document")},
+        others={"PipelineMemory": laid_out_by("capplan.shapes.pipelines:MEMORY")},
     ),
     files=drawn_by(plot="capplan.report.charts.plots:live_chart"),
     outcome=_outcome,

@@ -120,7 +120,7 @@ VALIDATE = Verb(
     document=laid_out_by(
         "capplan.report.documents.validation:validation_document",
         part="validation",
-        others={"PipelineValidation": laid_out_by("capplan.report.documents.pipelines:pipeline_validation_document")},
+        others={"PipelineValidation": laid_out_by("capplan.shapes.pipelines:VALIDATION")},
     ),
     files=drawn_by(
         part="validation",

@@ -17,9 +17,9 @@ from capplan.report.sections import (
     Span,
     Style,
     Table,
-    data,
     figure,
     line,
+    shape_data,
     words,
 )  # fmt: skip
 from capplan.report.text.answer import (
@@ -32,6 +32,7 @@ from capplan.report.text.answer import (
     price_days,
 )
 from capplan.report.text.styled import fold_line, styled_table
+from capplan.shapes.pipelines import ERRORS, PLACED_MEMORY
 from capplan.shapes.plan import largest_batch
 from capplan.units import (
     format_bytes,
@@ -327,7 +328,7 @@ def pipeline_memory_sections(answer: PipelineMemory) -> list[Section]:
         Table(_MEMORY_PARTS, first.worst.all_parts, is_attached=True),
         Table(PART_FACTS, answer.facts.parts),
     ]
-    return [Section(blocks), Section([Table(_PLACE_DATA, answer.places)])]
+    return [Section(blocks), Section([Table(shape_data(PLACED_MEMORY, answer.places, whole=answer), answer.places)])]
 
 
 _PLACE_COLUMNS: tuple[Column[PipelineMemoryOn], ...] = (
@@ -337,18 +338,6 @@ _PLACE_COLUMNS: tuple[Column[PipelineMemoryOn], ...] = (
     figure("may be filled", lambda place: place.available_bytes, format_bytes),
     words("fits", lambda place: place.status.value if place.status else ""),
     figure("largest batch", lambda place: place.max_batch, "{:,}".format),
-)
-_PLACE_DATA: tuple[Column[PipelineMemoryOn], ...] = (
-    data("gpu", lambda place: place.gpu.id if place.gpu else None),
-    data("offload", lambda place: place.offload.value),
-    data("batch", lambda place: place.worst.batch),
-    data("peak_allocated_bytes", lambda place: round(place.worst.peak_allocated_bytes.expected)),
-    data("peak_reserved_bytes", lambda place: round(place.worst.peak_reserved_bytes.expected)),
-    data("total_low_bytes", lambda place: round(place.worst.total_bytes.low)),
-    data("total_bytes", lambda place: round(place.worst.total_bytes.expected)),
-    data("total_high_bytes", lambda place: round(place.worst.total_bytes.high)),
-    data("status", lambda place: place.status.value if place.status else None),
-    data("max_batch", lambda place: place.max_batch),
 )
 _MOMENTS: tuple[Column[PipelineMoment], ...] = (
     words("part", lambda moment: moment.part),
@@ -378,7 +367,7 @@ def pipeline_validation_sections(validation: PipelineValidation, *, worst: int) 
         blocks += [Lines(["worst rows"]), Table(_WORST, ranked)]
     if validation.skipped:
         blocks.append(Lines([f"{count} rows skipped: {reason}" for reason, count in validation.skipped.items()]))
-    return [Section(blocks), Section([Table(_CELL_DATA, cells)])]
+    return [Section(blocks), Section([Table(shape_data(ERRORS, cells, whole=validation), cells)])]
 
 
 _CELLS: tuple[Column[PipelineCell], ...] = (
@@ -391,17 +380,6 @@ _CELLS: tuple[Column[PipelineCell], ...] = (
     figure("p90", lambda cell: cell.errors.p90, format_fraction),
     figure("bias", lambda cell: cell.errors.bias, "{:.3f}".format),
     figure("coverage", lambda cell: cell.coverage, format_fraction),
-)
-_CELL_DATA: tuple[Column[PipelineCell], ...] = (
-    data("pipeline", lambda cell: cell.name[0]),
-    data("gpu", lambda cell: cell.name[1]),
-    data("on", lambda cell: cell.name[2]),
-    data("metric", lambda cell: cell.metric.value),
-    data("rows", lambda cell: cell.errors.count),
-    data("median_error_fraction", lambda cell: cell.errors.median),
-    data("p90_error_fraction", lambda cell: cell.errors.p90),
-    data("bias", lambda cell: cell.errors.bias),
-    data("coverage_fraction", lambda cell: cell.coverage),
 )
 _WORST: tuple[Column[JudgedPipeline], ...] = (
     figure("row", lambda row: row.measured.line),

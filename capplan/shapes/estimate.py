@@ -1,0 +1,140 @@
+"""The shape of latency estimates: times in seconds, sizes in bytes, shares as fractions."""
+
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, Final
+
+from msgspec import UNSET, Meta
+
+from capplan.core.latency.advice import ComparedRun, device_batch, knee_batch, saturating_batch
+from capplan.core.latency.breakdown import BOUND_RULE, ClassicBound, KernelShare, ModuleShare
+from capplan.core.latency.types import Binding, Evidence, LatencyEstimate
+from capplan.core.numbers import Interval
+from capplan.core.plan.estimate import EstimateAnswer, EstimateReport
+from capplan.core.power import StepEnergy
+from capplan.shapes.common import torch_version
+from capplan.shapes.shape import Shape, Typed, figure, reads
+
+if TYPE_CHECKING:
+    from capplan.shapes.types import EstimateDocument
+
+_Point = tuple[LatencyEstimate, StepEnergy | None]
+"""The estimate at one batch, and its energy where it was asked for."""
+_Asked = tuple[EstimateAnswer, int]
+"""The answer, and how many of the costliest kernels and modules are listed."""
+_SHARE = Meta(ge=0, le=1)
+
+
+def _points(report: EstimateReport) -> tuple[_Point, ...]:
+    return tuple((point, report.energy.get(point.batch)) for point in report.curve)
+
+
+def _of_point(name: str, kind: Any) -> Typed:
+    return reads(kind, lambda point: getattr(point[0], name))
+
+
+def _of_energy(name: str, kind: Any) -> Typed:
+    return reads(kind | None, lambda point: point[1] and getattr(point[1], name))
+
+
+def _of_last(name: str, kind: Any) -> Typed:
+    """Return how a figure is read from the estimate at the largest batch."""
+    return reads(kind, lambda report: getattr(report.curve[-1], name))
+
+
+def _costliest(kind: Any, name: str) -> Typed:
+    return reads(tuple[kind, ...], lambda report, asked: attrgetter(name)(report.breakdown)[: asked[1]])
+
+
+def _device_batch(report: EstimateReport) -> int | None:
+    return report.curve[0].batch if report.workload.framework.is_replayed else device_batch(report.curve)
+
+
+def _compared(report: EstimateReport, asked: _Asked) -> tuple[ComparedRun, ...] | None:
+    return asked[0].compared.get(report.breakdown.gpu.id)
+
+
+# fmt: off
+CURVE_POINT: Final = Shape("CurvePoint", _Point, "The estimate at one batch.", (
+    figure("batch", _of_point("batch", int), Meta(ge=1)),
+    figure("bound_s", _of_point("bound_s", float), Meta(gt=0)),
+    figure("latency_s", _of_point("latency_s", Interval)),
+    figure("throughput_per_s", _of_point("throughput_per_s", Interval)),
+    figure("bound_by", _of_point("bound_by", Binding)),
+    figure("shares", _of_point("shares", dict[Binding, float]), "share of the time by what binds it"),
+    figure("power_w", _of_energy("power_w", Interval), "mean of all GPUs, without the host", default=UNSET),
+    figure("joules_per_sample", _of_energy("joules_per_sample", Interval), default=UNSET),
+    figure("power_evidence", _of_energy("evidence", str), default=UNSET),
+))
+KERNEL: Final = Shape("KernelDocument", KernelShare, "One kernel of a step, in all its runs.", (
+    figure("name"),
+    figure("class", "label"),
+    figure("operands", "shapes"),
+    figure("runs", "calls"),
+    figure("time_s"),
+    figure("share_fraction", meaning=_SHARE),
+    figure("bound_by", "binding"),
+    figure("efficiency_fraction"),
+    figure("flops"),
+    figure("least_flops", meaning="FLOPs that the bound counts: fewer than flops where Winograd's algorithm may run"),
+    figure("bytes", "traffic_bytes"),
+    figure("bound_s"),
+))
+MODULE: Final = Shape("ModuleDocument", ModuleShare, "One module of the model and the device time of the kernels that it launches itself.", (
+    figure("path"),
+    figure("kernels", "calls"),
+    figure("time_s"),
+    figure("share_fraction", meaning=_SHARE),
+    figure("bound_by", "binding"),
+))
+CLASSIC_BOUND: Final = Shape("ClassicBoundDocument", ClassicBound, "The step as one kernel, by the same rule as the bounds of the curve, which are never below it.", (
+    figure("flops"),
+    figure("least_flops", reads(float, lambda bound: sum(work.least_flops for work in bound.work)),
+        "FLOPs that no known algorithm does without: compute_s rests on them"),
+    figure("operand_bytes", meaning="all operands, read and written"),
+    figure("traffic_bytes", meaning="what must cross the memory bus: memory_s rests on it"),
+    figure("compute_s"),
+    figure("memory_s"),
+    figure("rule", reads(str, lambda _: BOUND_RULE), "what a bound is, in words"),
+))
+FRAMEWORK: Final = Shape("FrameworkDocument", ComparedRun, "One way to run the model, with its gain over the way in question; or why it is impossible.", (
+    figure("framework", "workload.framework"),
+    figure("layout", "workload.layout"),
+    figure("precision", "workload.precision"),
+    figure("latency_s", "estimate.bounded_s"),
+    figure("gain"),
+    figure("calibration", "estimate.calibration"),
+    figure("reason"),
+))
+GPU_ESTIMATE: Final = Shape("GpuEstimateDocument", EstimateReport, "The estimate of one model on one GPU.", (
+    figure("model"),
+    figure("gpu", "breakdown.gpu.id"),
+    figure("precision", "workload.precision"),
+    figure("layout", "workload.layout"),
+    figure("framework", "workload.framework"),
+    figure("torch", reads(str, lambda report: torch_version(report.workload)), Meta(pattern=r"^\d+\.\d+$")),
+    figure("host"),
+    figure("curve", CURVE_POINT.at(_points), Meta(min_length=1)),
+    figure("knee_batch", reads(int | None, lambda report: knee_batch(report.curve, gain_fraction=report.gain_fraction))),
+    figure("saturating_batch", reads(int | None, lambda report: saturating_batch(report.curve))),
+    figure("device_batch", _device_batch),
+    figure("batching_gain"),
+    figure("kernels", KERNEL.at(_costliest(KernelShare, "kernels"))),
+    figure("modules", MODULE.at(_costliest(ModuleShare, "modules"))),
+    figure("classic_bound", CLASSIC_BOUND.at("classic")),
+    figure("advice"),
+    figure("calibration", _of_last("calibration", str | None)),
+    figure("evidence", _of_last("evidence", Evidence)),
+    figure("evidence_reason", _of_last("evidence_reason", str)),
+    figure("notes", _of_last("notes", tuple[str, ...])),
+    figure("frameworks", FRAMEWORK.at(_compared), default=UNSET),
+))
+ESTIMATE: Final = Shape("EstimateDocument", EstimateAnswer, "What `capplan estimate --format json` writes. Times in seconds, sizes in bytes, shares as fractions.", (
+    figure("estimates", GPU_ESTIMATE.at("reports"), Meta(min_length=1)),
+))
+# fmt: on
+
+
+def estimate_document(answer: EstimateAnswer, *, top: int) -> "EstimateDocument":
+    """Return the estimates of a model on several GPUs, with the `top` costliest kernels and modules, as a document."""
+    document: EstimateDocument = ESTIMATE.document(answer, (answer, top))
+    return document

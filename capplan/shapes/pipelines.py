@@ -1,0 +1,123 @@
+"""The shapes of answers about pipelines: fractions from 0 to 1, bytes, seconds."""
+
+from operator import attrgetter
+from typing import Final
+
+from capplan.core.measurement.pipeline import PipelineTimes, StageTimes, typical_s
+from capplan.core.numbers import Interval
+from capplan.core.pipelines.measured import Judged, JudgedPipeline, PipelineCell, PipelineValidation
+from capplan.core.pipelines.prepared import PipelineMemory, PipelineMemoryOn
+from capplan.shapes.common import VERSIONED, in_words
+from capplan.shapes.plan import PIPELINE
+from capplan.shapes.shape import CSV, Shape, Show, Typed, figure, itself, reads
+
+
+def _named(place: int) -> Typed:
+    return reads(str, lambda cell: cell.name[place])
+
+
+def _median_s(name: str) -> Typed:
+    return reads(float | None, lambda stage: typical_s(getattr(stage, name)))
+
+
+def _per_repetition(name: str) -> Typed:
+    return reads(float, lambda timed: attrgetter(name)(timed) / timed.repetitions)
+
+
+def _parts(place: PipelineMemoryOn) -> dict[str, Interval]:
+    return {part.name: part.size_bytes for part in place.worst.all_parts}
+
+
+def _moments(place: PipelineMemoryOn) -> dict[str, Interval]:
+    return {moment.part: moment.memory.total_bytes for moment in place.moments}
+
+
+# fmt: off
+ERRORS: Final = Shape("PipelineErrors", PipelineCell, "The errors of rows that belong together.", (
+    figure("pipeline", _named(0), show=CSV),
+    figure("gpu", _named(1), show=CSV),
+    figure("shared", _named(2), "one GPU or several GPUs", Show(csv=("on=expected",))),
+    figure("metric", meaning="power_w is estimated at the measured time, the others from the pipeline alone", show=CSV),
+    figure("rows", "errors.count", show=CSV),
+    figure("median_error_fraction", "errors.median", show=CSV),
+    figure("p90_error_fraction", "errors.p90", show=CSV),
+    figure("bias", "errors.bias", "median of estimated over measured", CSV),
+    figure("coverage_fraction", "coverage", "rows whose measurement lies in the interval", CSV),
+))
+JUDGED_ENERGY: Final = Shape("JudgedEnergyDocument", Judged, "Power or energy of a row and its estimate. [W or J]", (
+    figure("measured"),
+    figure("predicted", "estimated"),
+))
+JUDGED_ROW: Final = Shape("JudgedPipelineRow", JudgedPipeline, "A row and its estimate. [s]", (
+    figure("row", "measured.line"),
+    figure("pipeline", "measured.pipeline"),
+    figure("gpu", "measured.gpu"),
+    figure("ulysses", "measured.degrees.ulysses"),
+    figure("ring", "measured.degrees.ring"),
+    figure("batch", "measured.batch"),
+    figure("measured_s", "measured.latency_s"),
+    figure("predicted_s", "latency_s"),
+    figure("energy", JUDGED_ENERGY, "where the row states power or energy", default={}),
+))
+VALIDATION: Final = Shape("PipelineValidationDocument", PipelineValidation, "What `capplan validate --format json` writes for measured pipelines.", (
+    *VERSIONED,
+    figure("cells", ERRORS.at(reads(tuple[PipelineCell, ...], lambda validation: validation.cells()))),
+    figure("rows", JUDGED_ROW),
+    figure("skipped", meaning="why rows were left out, with how many"),
+))
+PLACED_MEMORY: Final = Shape("PlacedMemory", PipelineMemoryOn, "A pipeline's memory with its waiting weights in one place, on one GPU. [bytes]", (
+    figure("gpu", "gpu.id", "null: an unknown GPU", CSV),
+    figure("offload", in_words("offload"), "none, model, streamed or sequential", CSV),
+    figure("batch", "worst.batch", show=CSV.alone()),
+    figure("peak_allocated_bytes", "worst.peak_allocated_bytes", show=CSV),
+    figure("peak_reserved_bytes", "worst.peak_reserved_bytes", show=CSV),
+    figure("total_bytes", "worst.total_bytes", "what nvidia-smi would show for the process", Show(csv=("low", "expected", "high"))),
+    figure("parts", _parts, "what the worst moment holds"),
+    figure("moments", _moments, "the process while each part runs"),
+    figure("peak_module", "worst.peak_module"),
+    figure("available_bytes", default=None),
+    figure("status", show=CSV, default=None),
+    figure("max_batch", show=CSV, default=None),
+))
+MEMORY: Final = Shape("PipelineMemoryDocument", PipelineMemory, "What `capplan memory --format json` writes for a pipeline.", (
+    *VERSIONED,
+    figure("name"),
+    figure("batch"),
+    figure("pipeline", PIPELINE.at("facts")),
+    figure("places", PLACED_MEMORY),
+))
+STAGE_FRAMES: Final = Shape("StageFrames", StageTimes, "The times of one stage in the order of the repetitions; empty where it was not timed in this way. [s]",
+    tuple(map(figure, ("host_s", "device_s", "waited_s"))))
+STAGE: Final = Shape("StageDocument", StageTimes, "Median times of one stage; null where it was not timed in this way. [s]", (
+    figure("name"),
+    figure("host_s", _median_s("host_s"), "how long the host was held when nothing waits"),
+    figure("device_s", _median_s("device_s"), "between events around the stage; null on a device without events"),
+    figure("waited_s", _median_s("waited_s"), "the host's time with a wait for the device after the stage"),
+    figure("frames", STAGE_FRAMES.at(itself(StageTimes)), "the same, repetition by repetition"),
+))
+FRAMES: Final = Shape("EndToEndFrames", PipelineTimes, "Latencies of single repetitions, each waited for at its end, or stalled by a wait after every stage. [s]", (
+    figure("free_latency_s", "alone_s"),
+    figure("stalled_latency_s", "stalled_frames_s"),
+))
+END_TO_END: Final = Shape("EndToEndDocument", PipelineTimes, "The whole pipeline: with the host left free, and stalled by a wait after every stage. [s, 1/s]", (
+    figure("free_latency_s"),
+    figure("stalled_latency_s"),
+    figure("free_s", _per_repetition("free_s"), "per repetition, when repetitions overlap"),
+    figure("stalled_s", _per_repetition("stalled_s")),
+    figure("free_throughput_per_s"),
+    figure("stalled_throughput_per_s"),
+    figure("frames", FRAMES.at(itself(PipelineTimes)), "the whole pipeline, repetition by repetition"),
+))
+TIMED: Final = Shape("PipelineDocument", PipelineTimes, "A pipeline at one batch.", (
+    figure("name"),
+    figure("batch"),
+    figure("device"),
+    figure("has_events"),
+    figure("repetitions"),
+    figure("stages", STAGE),
+    figure("end_to_end", END_TO_END.at(itself(PipelineTimes))),
+))
+ALL_TIMED: Final = Shape("PipelinesDocument", tuple, "What `capplan measure --pipeline FILE.py:FUNCTION --format json` writes: a pipeline for each batch.", (
+    figure("pipelines", TIMED.at(itself(tuple[PipelineTimes, ...]))),
+))
+# fmt: on
