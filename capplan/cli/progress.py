@@ -204,8 +204,8 @@ class JsonLines(Watcher):
 
 
 def _plain(standing: "Standing") -> dict[str, object]:
-    from capplan.report.documents.sweep import standing_document
     from capplan.shapes.codec import to_plain
+    from capplan.shapes.sweep import STANDING
 
-    document: dict[str, object] = to_plain(standing_document(standing))
+    document: dict[str, object] = to_plain(STANDING.document(standing))
     return document

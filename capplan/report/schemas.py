@@ -15,8 +15,6 @@ from capplan.report.documents.measurement import (
     MeasurementComparisonsDocument,
     MeasurementDocument,
 )
-from capplan.report.documents.sweep import SweepDocument, SweepPreviewDocument
-from capplan.report.documents.validation import ValidationDocument
 from capplan.report.procurement.json import ReportDocument
 from capplan.shapes.types import (
     AnalysisDocument,
@@ -45,6 +43,9 @@ from capplan.shapes.types import (
     ServingReportDocument,
     SettingsDocument,
     SimulationDocument,
+    SweepDocument,
+    SweepPreviewDocument,
+    ValidationDocument,
 )
 
 DOCUMENTS: dict[str, Any] = {

@@ -13,6 +13,8 @@ MODULES = (
     "gpus",
     "estimate",
     "pipelines",
+    "validation",
+    "sweep",
     "llm_serving",
     "llm_memory",
     "llm_plan",

@@ -11,6 +11,7 @@ from capplan.core.memory.types import FitStatus, MemoryPart
 from capplan.core.numbers import Bounded, Interval
 from capplan.core.pipelines.measured import PipelineMetric
 from capplan.core.plan.types import Constraint, JobSize, Limits
+from capplan.core.sweep.overview import FailureGroup, RateRange
 from capplan.core.workload import Framework, Layout, Mode, ModelSharding, Optimizer, Precision
 from capplan.llm.core.fleet.deployment_plan import Obstacle, ReplicaMemory
 from capplan.llm.core.fleet.launch import LaunchOption
@@ -756,6 +757,120 @@ class PipelineDocument(Struct, frozen=True, kw_only=True):
 
 class PipelinesDocument(Struct, frozen=True, kw_only=True):
     pipelines: tuple[PipelineDocument, ...]
+
+class ErrorDocument(Struct, frozen=True, kw_only=True):
+    gpu: str | UnsetType = ...
+    framework: str | UnsetType = ...
+    torch: str | UnsetType = ...
+    precision: str | UnsetType = ...
+    layout: str | UnsetType = ...
+    task: str | UnsetType = ...
+    model: str | UnsetType = ...
+    batch: str | UnsetType = ...
+    n: int
+    mdape: float
+    mape: float
+    p90: float
+    bias: float
+    within_10: float
+    within_25: float
+    coverage: float | None
+    width: float | None
+    kendall_tau: float | None
+    kendall_tau_gpus: float | None
+    faster_named_right: float | None
+
+class WorstRow(Struct, frozen=True, kw_only=True):
+    row: int
+    file: str
+    model: str
+    gpu: str
+    batch: int
+    measured_s: float
+    predicted_s: float
+
+class ImplausibleRow(Struct, frozen=True, kw_only=True):
+    row: int
+    file: str
+    measured_s: float
+    bound_s: float
+
+class SkippedRowDocument(Struct, frozen=True, kw_only=True):
+    row: int
+    file: str
+    reason: str
+
+class EnergyErrorDocument(Struct, frozen=True, kw_only=True):
+    metric: str
+    gpu: str
+    errors: ErrorDocument
+
+class PowerFactorDocument(Struct, frozen=True, kw_only=True):
+    gpu: str
+    factor: float
+    log_half_width: float
+    rows: int
+    models: int
+    held_out: ErrorDocument | None
+
+class ValidationDocument(Struct, frozen=True, kw_only=True):
+    cells: tuple[ErrorDocument, ...]
+    overall: ErrorDocument | None
+    worst: tuple[WorstRow, ...]
+    implausible: tuple[ImplausibleRow, ...]
+    skipped: tuple[SkippedRowDocument, ...]
+    energy: tuple[EnergyErrorDocument, ...] = ...
+
+class StandingDocument(Struct, frozen=True, kw_only=True):
+    models: int
+    finished: int
+    kept: int
+    failed: int
+    rows: int
+    elapsed_s: float
+    rows_per_s: float | None
+    remaining_s: float | None
+
+class SweepDocument(Struct, frozen=True, kw_only=True):
+    models: int
+    finished: int
+    kept: int
+    failed: int
+    rows: int
+    elapsed_s: float
+    rows_per_s: float | None
+    remaining_s: float | None
+    folder: str
+    gpus: int
+    workloads: int
+    dataset_rows: int
+    files: int
+    answered: int
+    measured: int
+    failures: tuple[FailureGroup, ...]
+    notes: tuple[str, ...]
+
+class SweepPreviewDocument(Struct, frozen=True, kw_only=True):
+    folder: str
+    models: int
+    gpus: int
+    workloads: int
+    batches: int
+    cells: int
+    kept_cells: int
+    files: int
+    pairs: int
+    to_plan: int
+    to_serve: int
+    models_to_trace: int
+    traced_models: int
+    traces: int
+    kept_traces: int
+    unknown: tuple[str, ...]
+    notes: tuple[str, ...]
+    cpu_s: RateRange
+    result_bytes: RateRange
+    trace_bytes: RateRange
 
 class ServedModel(Struct, frozen=True, kw_only=True):
     name: str

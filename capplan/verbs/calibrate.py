@@ -282,7 +282,7 @@ CALIBRATE_POWER = Verb(
     answer=answer_power,
     finalize=_finalize,
     sections=laid_out_by("capplan.report.text.devices:power_sections", part="cards"),
-    document=laid_out_by("capplan.report.documents.validation:power_factors_document", part="cards"),
+    document=laid_out_by("capplan.shapes.validation:power_factors_document", part="cards"),
     files=_file,
     effort=Effort.LONG,
     returns="capplan.app.calibration.calibrate:PowerAnswer",

@@ -161,13 +161,10 @@ def _lines(answers: Sequence[Swept], _question: SweepQuestion, _look: Look) -> "
 
 
 def _document(answers: Sequence[Swept], _question: SweepQuestion) -> Any:
-    from capplan.report.documents.sweep import preview_document, sweep_document
+    from capplan.shapes.sweep import PREVIEW, SWEEP
 
     swept = answers[0]
-    if swept.preview is not None:
-        return preview_document(swept.preview)
-    assert swept.overview is not None
-    return sweep_document(swept.overview)
+    return SWEEP.document(swept.overview) if swept.preview is None else PREVIEW.document(swept.preview)
 
 
 def _outcome(swept: Swept) -> Outcome:

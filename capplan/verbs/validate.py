@@ -118,7 +118,7 @@ VALIDATE = Verb(
         calibration="calibration",
     ),
     document=laid_out_by(
-        "capplan.report.documents.validation:validation_document",
+        "capplan.shapes.validation:VALIDATION",
         part="validation",
         others={"PipelineValidation": laid_out_by("capplan.shapes.pipelines:VALIDATION")},
     ),

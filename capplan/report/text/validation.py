@@ -7,8 +7,8 @@ from capplan.core.calibrate.measured import CPU_AT_HAND, SkippedRow
 from capplan.core.calibrate.validation import ErrorStatistics, JudgedStep, Validation
 from capplan.report.charts.look import Drawing
 from capplan.report.charts.series import Axes, Series, series_chart
-from capplan.report.documents.validation import error_columns
 from capplan.report.sections import Block, Column, Lines, Section, Table, data, figure, plain_columns, words
+from capplan.shapes.validation import CELL_NAMES, ERRORS
 from capplan.units import format_fraction, format_seconds
 
 _MOST_REASONS = 40
@@ -48,8 +48,8 @@ def validation_sections(
     if validation.skipped:
         columns = plain_columns("rows", "first", "why", numbers=["rows"], is_data=False)
         blocks += [Lines([f"{len(validation.skipped)} rows skipped"]), Table(columns, _reasons(validation.skipped))]
-    heads = error_columns(validation.overall) if validation.overall else {}
-    cells = [{**cell.keys, **error_columns(cell.statistics)} for cell in validation.cells]
+    heads = [one.name for one in ERRORS.figures if one.name not in CELL_NAMES] if validation.overall else []
+    cells = [ERRORS.flat(cell) for cell in validation.cells]
     columns_of_cells = [data(name, _error_value(name)) for name in (*by, *heads)]
     sections = [Section(blocks), Section([Table(columns_of_cells, cells)])]
     if calibration is None and any(row.step.gpu == CPU_AT_HAND for row in validation.judged):
