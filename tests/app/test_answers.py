@@ -86,7 +86,7 @@ def test_advice_under_a_power_limit_is_what_the_change_makes_under_the_same_limi
     (now,) = capplan.estimate(NET, **asked, precision="fp32").reports
     (half,) = capplan.estimate(NET, **asked, precision="fp16").reports
     assert "a limit of 40.0 W" in now.curve[0].notes[0]
-    (told,) = [advice for advice in now.advice if "--precision fp16" in advice.change]
+    (told,) = [advice for advice in now.advice if "precision fp16" in advice.change]
     assert told.speedup == pytest.approx(now.curve[0].latency_s.expected / half.curve[0].latency_s.expected)
 
 

@@ -50,7 +50,7 @@ def test_a_region_without_a_tariff_says_so_and_ones_own_stays() -> None:
         return next(each.source for each in placed.assumptions if each.key == "usd_per_kwh")
 
     assert source(at_place(demand, known.countries_in(["in"]))).endswith(
-        "; of India none is known: state yours with --tariff"
+        "; of India none is known: state yours with ⟨tariff⟩"
     )
     assert source(at_place(demand, known.countries_in(["us"]))) == source(demand)  # the default is of the United States
     own = at_place(with_tariff(demand, 0.08), known.countries_in(["de"]))

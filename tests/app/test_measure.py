@@ -84,8 +84,8 @@ def test_a_trace_is_not_measured(nets: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"timeout_s": 1.0}, "add --isolate"),
-        ({"profile": Path("profiles"), "isolate": True}, "drop --isolate"),
+        ({"timeout_s": 1.0}, "add ⟨isolate⟩"),
+        ({"profile": Path("profiles"), "isolate": True}, "drop ⟨isolate⟩"),
         ({"resume": True}, r"add -o FILE\.jsonl"),
     ],
 )

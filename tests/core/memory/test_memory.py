@@ -243,7 +243,7 @@ def test_guesses_and_unknown_operators_widen_the_interval():
     partly = estimate_memory(replace(trace, recordings=(shared,)), Workload(), batch=1, gpu=None)
     # a share of the candidates: half as much or twice as much may be held
     assert part(partly, "activations") == Interval(low=0.5 * activations, expected=activations, high=2 * activations)
-    assert any("25.0 % of candidates (--selected-share)" in note for note in partly.notes)
+    assert any("25.0 % of candidates (⟨selected-share⟩)" in note for note in partly.notes)
     odd = replace(trace.recordings[0], kernels=(replace(trace.recordings[0].kernels[0], name="mylib.magic"),))
     unknown = estimate_memory(replace(trace, recordings=(odd,)), Workload(), batch=1, gpu=None)
     assert any("mylib::magic" in note for note in unknown.notes)

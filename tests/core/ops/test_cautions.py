@@ -40,7 +40,7 @@ def test_the_first_line_names_the_place_and_the_share_of_products_after_it(befor
     )
     assert assumed_sizes(trace_target(target).recordings[0]) == (
         f"sizes and branches assumed at test_cautions.py:{LINE} (data unknown), 25.0 % of candidates "
-        "(--selected-share) as kept: "
+        "(⟨selected-share⟩) as kept: "
         + (
             f"{share} of the MACs counted come after it and may be more or fewer"
             if share

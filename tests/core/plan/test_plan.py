@@ -162,7 +162,7 @@ def test_a_throughput_beyond_reach_rejects() -> None:
     assert rejection.constraint is Constraint.THROUGHPUT
     # the option that the reason names counts every GPU at the low end of its rate
     plan = planned([gpu("card", memory_gib=4)], "1", limits=Limits(rate_per_s=1e6))
-    assert f"{plan.gpus_for_rate(plan.fits[0])} GPUs needed (--rate 1e+06/s)" in rejection.reason
+    assert f"{plan.gpus_for_rate(plan.fits[0])} GPUs needed (⟨rate⟩ 1e+06/s)" in rejection.reason
 
 
 def test_latency_is_never_below_its_bound() -> None:

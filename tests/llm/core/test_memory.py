@@ -127,9 +127,9 @@ def test_alternatives_are_what_asking_for_them_gives():
     found = answer(cases.LLAMA_70B, weights="fp8", sharding=Sharding(tensor=2), sequence_tokens=8192)
     by_change = {each.change: each for each in found.alternatives}
     narrow = answer(cases.LLAMA_70B, weights="fp8", kv="fp8", sharding=Sharding(tensor=2), sequence_tokens=8192)
-    assert by_change["--kv fp8"].kv_tokens == narrow.kv_tokens
-    assert by_change["--max-len 4096"].sequences > found.sequences
-    assert by_change["--tp 4"].weight_bytes < found.stage.weight_bytes
+    assert by_change["⟨kv⟩ fp8"].kv_tokens == narrow.kv_tokens
+    assert by_change["⟨max-len⟩ 4096"].sequences > found.sequences
+    assert by_change["⟨tp⟩ 4"].weight_bytes < found.stage.weight_bytes
 
 
 @pytest.mark.parametrize(
@@ -137,10 +137,10 @@ def test_alternatives_are_what_asking_for_them_gives():
     [
         ({"sequence_tokens": 200_000}, "at most 131072 tokens"),
         ({"weights": "nvfp4"}, r"h100 has no fp4 arithmetic.*possible are bf16, fp8, int8"),
-        ({"sharding": Sharding(tensor=3)}, "--tp 3 is not possible"),
-        ({"engine": Engine.LLAMACPP, "sharding": Sharding(tensor=2)}, "use --pp 2"),
-        ({"fraction": 1.5}, "--utilization"),
-        ({"sequence_tokens": 0}, "--max-len"),
+        ({"sharding": Sharding(tensor=3)}, "⟨tp⟩ 3 is not possible"),
+        ({"engine": Engine.LLAMACPP, "sharding": Sharding(tensor=2)}, "use ⟨pp⟩ 2"),
+        ({"fraction": 1.5}, "⟨utilization⟩"),
+        ({"sequence_tokens": 0}, "⟨max-len⟩"),
     ],
 )
 def test_what_is_not_possible_is_one_sentence(changes, words):

@@ -86,7 +86,7 @@ def test_experts_in_host_memory_cost_less_than_their_whole_layers() -> None:
     ("words", "offload", "sentence"),
     [
         (replace(LLAMA, engine="vllm", weights="bf16"), {"gpu_layers": 8}, "keeps all layers on its GPUs"),
-        (LLAMA, {"expert_layers": 4}, "has no experts, so --n-cpu-moe does nothing"),
+        (LLAMA, {"expert_layers": 4}, "has no experts, so ⟨n-cpu-moe⟩ does nothing"),
     ],
 )
 def test_what_cannot_be_left_to_the_host_is_said(

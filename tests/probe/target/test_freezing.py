@@ -157,8 +157,8 @@ def test_patterns_stand_in_the_traces_name_and_notes_and_in_what_caches_compare(
 @pytest.mark.parametrize(
     ("pattern", "message"),
     [
-        ("bodi.*", r"^--freeze 'bodi\.\*' matches no name of a parameter; the nearest: body\.\*"),
-        ("head", r"^--freeze 'head' matches no name of a parameter; the nearest: head\.\*"),
+        ("bodi.*", r"^⟨freeze⟩ 'bodi\.\*' matches no name of a parameter; the nearest: body\.\*"),
+        ("head", r"^⟨freeze⟩ 'head' matches no name of a parameter; the nearest: head\.\*"),
         ("???", r"the nearest: body\.\*, head\.\*\.$"),
     ],
 )

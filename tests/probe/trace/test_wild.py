@@ -527,7 +527,7 @@ def test_a_jagged_tensor_is_made_on_the_device_of_its_values() -> None:
 
 def test_products_of_two_dtypes_are_refused_with_the_input_to_give() -> None:
     """The meta device multiplies them; the CPU and CUDA refuse."""
-    said = r"mat1 and mat2 must have the same dtype.* such as --input x=bfloat16:Nx16\.$"
+    said = r"mat1 and mat2 must have the same dtype.* such as ⟨input⟩ x=bfloat16:Nx16\.$"
     with pytest.raises(TraceError, match=said):
         trace(nn.Linear(16, 16).bfloat16(), 16)
 

@@ -39,7 +39,7 @@ def test_a_whole_answer_is_its_first_token_and_the_gaps_after_it() -> None:
     assert CURVE[0].e2e_s(100) == pytest.approx(1.09)
     broken = broken_limit(0.1, 0.01, 1.09, LatencyLimits(e2e_s=1.0))
     assert broken is not None
-    assert (broken.option, broken.value_s) == ("--max-e2e", 1.09)
+    assert (broken.option, broken.value_s) == ("⟨max-e2e⟩", 1.09)
 
 
 def test_a_rate_between_points_and_below_the_first() -> None:

@@ -465,9 +465,9 @@ def test_experts_are_spread_by_a_search() -> None:
     [
         (TrainingLayout(gpus=12, tensor=8), "12 GPUs are not a multiple of tp × pp × cp = 8"),
         (TrainingLayout(gpus=64, pipeline=64), "64 pipeline chunks are more than 32 layers"),
-        (TrainingLayout(gpus=8, expert=8), "has no experts, so --ep 8 does nothing"),
-        (TrainingLayout(gpus=12, context=3), "--cp 3 does not divide sequences of 4096 tokens"),
-        (TrainingLayout(gpus=8, shard_group=3), "--shard-group 3 does not divide the 8 ranks"),
+        (TrainingLayout(gpus=8, expert=8), "has no experts, so ⟨ep⟩ 8 does nothing"),
+        (TrainingLayout(gpus=12, context=3), "⟨cp⟩ 3 does not divide sequences of 4096 tokens"),
+        (TrainingLayout(gpus=8, shard_group=3), "⟨shard-group⟩ 3 does not divide the 8 ranks"),
     ],
 )
 def test_impossible_layouts_are_refused_in_a_sentence(layout: TrainingLayout, words: str) -> None:
