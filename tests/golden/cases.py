@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 
+from tests.golden import refusals, reports, service
 from tests.golden.descriptions import DESCRIPTIONS
 from tests.golden.world import transcript, world
 
@@ -11,6 +12,24 @@ TEXT = "text.trace.json.gz"
 GPUS = "--gpu t4,l4,h100-sxm5-80gb,rtx-4090"
 FORMATS = ("", " --format json", " --format csv", " --format md")
 """What `{formats}` at the end of a command stands for."""
+
+SHOWN: Mapping[str, str] = {
+    "gpus": "gpus --vendor NVIDIA --arch Hopper",
+    "gpus-show": "gpus show t4",
+    "gpus-compare": "gpus compare t4 l4 h100-pcie-80gb",
+    "prices": "prices --gpu l4",
+    "plan": f"plan {NET} --batch 32 {GPUS}",
+    "plan-all": f"plan {NET} --batch 1,32 {GPUS} --all --color always",
+    "compare": f"compare {NET} {TEXT} --gpu l4 --batch 8",
+    "estimate": f"estimate {NET} --gpu l4 --batch 1..64",
+    "memory": f"memory {NET} --gpu l4 --batch 8",
+    "analyze": f"analyze {NET}",
+    "llm-memory": "llm memory qwen3-32b --gpu h100-sxm5-80gb --tp 2",
+    "llm-estimate": "llm estimate qwen3-32b --gpu h100-sxm5-80gb --tp 2",
+    "llm-plan": "llm plan qwen3-8b --gpu l40s --tp 1 --rate 5",
+    "llm-train": "llm train plan llama-3.1-8b-instruct --gpu h100-sxm5-80gb --tokens 1B --gpus 8",
+}
+"""Commands by name that are shown on terminals of 80 and of 100 columns."""
 
 COMMANDS: Mapping[str, str] = {
     "gpus/list": "gpus --where 'memory >= 80 GiB' {formats}",
@@ -67,19 +86,35 @@ COMMANDS: Mapping[str, str] = {
     "llm/train-memory": "llm train memory llama-3.1-8b-instruct --gpu h100-sxm5-80gb --method lora {formats}",
     "llm/train-estimate": "llm train estimate llama-3.1-8b-instruct --gpu h100-sxm5-80gb --gpus 64 --tokens 100G {formats}",
     "llm/train-plan": "llm train plan llama-3.1-8b-instruct --gpu a100-sxm4-80gb --gpu h100-sxm5-80gb --method lora --samples 50k --seq-len 2048 --gpus 1 --gpus 8 {formats}",
+    "llm/fleet": "llm fleet fleet.yaml {formats}",
+    "llm/validate": "llm validate serving.csv {formats}",
+    "llm/train-validate": "llm train validate runs.csv {formats}",
+    "plan/pipeline": "plan tiny.pipeline.yaml --gpu l4,t4 --batch 1,4 {formats} ; plan tiny.pipeline.yaml --gpu l4,t4 --batch 4 --all --energy",
+    "plan/pipeline-set": "plan tiny.pipeline.yaml --gpu l4 --batch 2 --set steps=10 --part denoiser.precision=fp16 --offload model",
+    "estimate/pipeline": "estimate tiny.pipeline.yaml --gpu l4 --batch 1,4 {formats}",
+    "memory/pipeline": "memory tiny.pipeline.yaml --gpu l4 --batch 4 {formats}",
+    "measure/export": "measure --export before.jsonl {formats}",
+    "measure/compare": "measure --compare before.jsonl after.jsonl {formats}",
+    "validate/rows": "validate measured.csv {formats} ; validate measured.csv --by gpu,batch --worst 1",
+    "prices/import": "prices import quotes.csv -o mine ; prices --specs mine --provider our-supplier {formats} ; gpus validate mine",
+    "sweep/net": "sweep sweep.yaml -o out --workers 1 --progress none ; sweep sweep.yaml -o out --workers 1 --progress none {formats} ; query out cheapest {formats} ; query out fits --where \"gpu = 't4'\" ; query out 'select gpu, batch, latency_s from sweep order by 1, 2, 3 limit 3' {formats} ; query out regressions --against out ; sweep sweep.yaml -o out3 --workers 1 --dry-run {formats}",
+    "sweep/serving": "sweep serving-sweep.yaml -o out --workers 1 --progress none ; query out 'select * from sweep order by gpu, batch' --json ; query out quickest",
+    "trace/anonymous": "trace text.trace.json.gz --anonymize",
     "saved/check": "check resnet50.plan.json --gpu l4 --batch 32 --utilization 0.8 --min-throughput 500 {formats}",
     "saved/check-broken": "check resnet50.plan.json --gpu l4 --gpu t4 --batch 8 --max-latency 1ms --sure {formats}",
     "saved/diff": "diff resnet50.plan.json bert.plan.json {formats}",
     "settings/config": "config {formats}",
     "settings/cache": "cache",
+
     "schema/names": "schema",
+    **{f"terminal/{name}": f"80> {command} ; 100> {command}" for name, command in SHOWN.items()},
 }  # fmt: skip
 """Commands by name; `{formats}` runs one in each format, a `;` separates commands that run in one folder."""
 
 
 def _commands(lines: str) -> str:
     commands = [
-        f"{line.removesuffix('{formats}').strip()}{spelling}"
+        line.removesuffix("{formats}").strip() + spelling
         for line in lines.split(" ; ")
         for spelling in (FORMATS if line.endswith("{formats}") else ("",))
     ]
@@ -94,5 +129,8 @@ def _making(lines: str) -> Callable[[], str]:
 CASES: Mapping[str, Callable[[], str]] = {
     **{name: _making(lines) for name, lines in COMMANDS.items()},
     **DESCRIPTIONS,
+    **reports.CASES,
+    **service.CASES,
+    **refusals.CASES,
 }
 """What makes each output, by its name."""

@@ -8,8 +8,13 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import typer
+from typer.main import get_command
+
 import capplan
 import capplan.llm
+from capplan.cli.main import app
+from tests.golden.documents import parquet_columns
 from tests.golden.world import masked, transcript, world
 
 
@@ -106,8 +111,37 @@ SCHEMAS = (
     "validate",
 )
 """The documents; the case schema/names shows where one is missing here."""
+
+
+def _help() -> str:
+    """Return the help of every command, as a terminal of 80 columns shows it."""
+    with world():
+        root = get_command(app)
+        return "\n".join(_helps(root, typer.Context(root, info_name="capplan"), ""))
+
+
+def _helps(command: Any, context: Any, words: str) -> Iterator[str]:
+    yield transcript(f"80> {words} --help".replace(">  ", "> "))
+    for name in command.list_commands(context) if hasattr(command, "list_commands") else ():
+        below = command.get_command(context, name)
+        yield from _helps(below, typer.Context(below, info_name=name, parent=context), f"{words} {name}".strip())
+
+
+def _columns(definition: str) -> Callable[[], str]:
+    def listed() -> str:
+        with world() as folder:
+            transcript(f"sweep {definition} -o out --workers 1 --progress none")
+            files = sorted((folder / "out").rglob("*.parquet"))
+            assert files
+            return parquet_columns(files[0])
+
+    return listed
+
+
 DESCRIPTIONS: Mapping[str, Callable[[], str]] = {
     **{f"schema/{name}": _schema(name) for name in SCHEMAS},
+    "help/all": _help,
+    "sweep/columns": _columns("sweep.yaml"),
     "python/capplan": lambda: _faces(capplan),
     "python/capplan-llm": lambda: _faces(capplan.llm),
     "python/capplan.pyi": lambda: _stub(capplan),

@@ -119,6 +119,10 @@ def _ended(text: str) -> str:
     return text if not text or text.endswith("\n") else f"{text}\n[no newline at the end]\n"
 
 
+_TIMINGS = re.compile(r'computed in .* rows/s|"(elapsed_s|rows_per_s)": [\d.]+|(?<=^elapsed_s,).*')
+"""How long a sweep took."""
+
+
 def masked(text: str) -> str:
     """Return a text without what differs between runs and releases: folders, capplan's version, spelling of bounds.
 
@@ -126,4 +130,5 @@ def masked(text: str) -> str:
     """
     text = text.replace(str(Path.cwd()), "FOLDER").replace(str(ROOT), "ROOT")
     text = re.sub(r"((?:imum\"|Of\"|\bge|\bgt|\ble|\blt)(?:: ?|=)-?\d+)\.0(?!\d)", r"\1", text)
+    text = _TIMINGS.sub(lambda found: re.sub(r"[\d.]+", "N", found[0]), text)
     return re.sub(rf"(?<![\d.]){re.escape(__version__)}(?![\d.]\d|\d)", "VERSION", text)
