@@ -131,4 +131,5 @@ def masked(text: str) -> str:
     text = text.replace(str(Path.cwd()), "FOLDER").replace(str(ROOT), "ROOT")
     text = re.sub(r"((?:imum\"|Of\"|\bge|\bgt|\ble|\blt)(?:: ?|=)-?\d+)\.0(?!\d)", r"\1", text)
     text = _TIMINGS.sub(lambda found: re.sub(r"[\d.]+", "N", found[0]), text)
+    text = re.sub(r'("capplan_version": ?)"[^"]*"', r'\1"VERSION"', text)
     return re.sub(rf"(?<![\d.]){re.escape(__version__)}(?![\d.]\d|\d)", "VERSION", text)
