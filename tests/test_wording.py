@@ -28,8 +28,7 @@ NOTATIONS = (
 )  # fmt: skip
 """Modules that read or write the words of a model as files hold them: `resnet50 --input-size 3x224x224`."""
 OTHER_TEXTS = (
-    "llm/core/fleet/launch.py", "llm/core/training/launch.py", "report/documents/comparison.py",
-    "report/documents/llm/fleet.py", "report/documents/llm/plan.py", "specs/gpus/template.py",
+    "llm/core/fleet/launch.py", "llm/core/training/launch.py", "specs/gpus/template.py",
 )  # fmt: skip
 """Modules that write command lines of other programs, schemas that are published once, and a file's comments."""
 COMMANDS = re.compile(r"`capplan [^`]*`|capplan \w[\w ]*--[a-z-]+")

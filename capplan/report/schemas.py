@@ -8,18 +8,19 @@ import msgspec
 
 from capplan.core.calibrate.device import DeviceBenchmark
 from capplan.core.latency.calibration import HostCosts
-from capplan.report.documents.diff import CheckDocument, DiffDocument
-from capplan.report.documents.measurement import (
+from capplan.report.procurement.json import ReportDocument
+from capplan.shapes.measurement import (
     FailureDocument,
     MeasureDocument,
     MeasurementComparisonsDocument,
     MeasurementDocument,
 )
-from capplan.report.procurement.json import ReportDocument
 from capplan.shapes.types import (
     AnalysisDocument,
     CacheDocument,
+    CheckDocument,
     ComparisonDocument,
+    DiffDocument,
     EstimateDocument,
     GpusDocument,
     GpuSheetDocument,

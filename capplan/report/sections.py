@@ -7,7 +7,7 @@ lays it out. Whoever writes an answer, be it the command line, the service or a 
     render(plan_sections(plans), Format.TABLE, width=80)    # laid out for a terminal of 80 characters
     records(plan_sections(plans))                           # columns of values in base units, as pandas takes them
 
-JSON is the answer itself and not a layout: `capplan.report.documents` has its types.
+JSON is the answer itself and not a layout: `capplan.shapes` has its types.
 
 A `Table` has typed columns. Each says once what it shows to people (heading, format, alignment), what it is called in a
 CSV, and how a row fills both. A column without a heading is for programs alone, one without a name for people alone; a

@@ -15,6 +15,7 @@ MODULES = (
     "pipelines",
     "validation",
     "sweep",
+    "saved",
     "llm_serving",
     "llm_memory",
     "llm_plan",

@@ -20,6 +20,7 @@ from capplan.llm.core.fleet.token_load import TokenLoad
 from capplan.llm.core.measured import SkippedRun
 from capplan.llm.core.serving.accuracy import Accuracy
 from capplan.llm.core.simulation.load_answer import LatencyLimits, Percentiles
+from capplan.shapes.saved import CheckedLimit
 import datetime
 from msgspec import Struct, UnsetType
 from typing import Literal
@@ -871,6 +872,22 @@ class SweepPreviewDocument(Struct, frozen=True, kw_only=True):
     cpu_s: RateRange
     result_bytes: RateRange
     trace_bytes: RateRange
+
+class ChangeDocument(Struct, frozen=True, kw_only=True):
+    where: str
+    what: str
+    before: float | str | None
+    after: float | str | None
+    relative: float | None
+
+class DiffDocument(Struct, frozen=True, kw_only=True):
+    schema_version: Literal[1]
+    changes: tuple[ChangeDocument, ...]
+
+class CheckDocument(Struct, frozen=True, kw_only=True):
+    schema_version: Literal[1]
+    kept: bool
+    outcomes: tuple[CheckedLimit, ...]
 
 class ServedModel(Struct, frozen=True, kw_only=True):
     name: str

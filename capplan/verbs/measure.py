@@ -312,7 +312,7 @@ def _sections(answers: Sequence[MeasureOutcome], _question: MeasureQuestion) -> 
 
 def _document(answers: Sequence[MeasureOutcome], _question: MeasureQuestion) -> Any:
     from capplan.core.measurement.format import points_to_json
-    from capplan.report.documents.measurement import comparisons_document
+    from capplan.shapes.measurement import comparisons_document
     from capplan.shapes.pipelines import ALL_TIMED
 
     measured = answers[0]

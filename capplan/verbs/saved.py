@@ -17,8 +17,8 @@ from capplan.verbs.statement.words import CHANGE, TIME_LIMIT
 if TYPE_CHECKING:
     import pyarrow
 
-    from capplan.report.documents.diff import Change, CheckedLimit
     from capplan.report.sections import Section
+    from capplan.shapes.saved import Change, CheckedLimit
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,7 +39,7 @@ def answer_diff(question: DiffQuestion, _context: Context) -> "list[Change]":
         UsageError: one cannot be read, or they are not of one kind.
     """
     from capplan.files import read_json
-    from capplan.report.documents.diff import compare_documents
+    from capplan.shapes.saved import compare_documents
 
     return compare_documents(
         read_json(question.before), read_json(question.after), names=(question.before, question.after)
@@ -60,10 +60,10 @@ DIFF = Verb(
     answer=answer_diff,
     finalize=_finalize_diff,
     sections=laid_out_by("capplan.report.text.plan:change_sections"),
-    document=laid_out_by("capplan.report.documents.diff:diff_document"),
+    document=laid_out_by("capplan.shapes.saved:DIFF"),
     schema="diff",
     effort=Effort.SHORT,
-    returns="capplan.report.documents.diff:Change[]",
+    returns="capplan.shapes.saved:Change[]",
 )
 
 
@@ -125,8 +125,8 @@ def answer_check(question: CheckQuestion, context: Context) -> "tuple[CheckedLim
         UsageError: the file cannot be read or holds no such plan, or there is no such GPU.
     """
     from capplan.files import read_json
-    from capplan.report.documents.diff import Gate, check_plan
     from capplan.shapes.plan import read_plan
+    from capplan.shapes.saved import Gate, check_plan
 
     gate = Gate(
         utilization_fraction=question.utilization_fraction,
@@ -157,11 +157,11 @@ CHECK = Verb(
     ),
     answer=answer_check,
     sections=laid_out_by("capplan.report.text.plan:outcome_sections"),
-    document=laid_out_by("capplan.report.documents.diff:check_document"),
+    document=laid_out_by("capplan.shapes.saved:CHECK"),
     outcome=lambda outcomes: Outcome(exit_code=int(not all(outcome.is_kept for outcome in outcomes))),
     schema="check",
     effort=Effort.SHORT,
-    returns="capplan.report.documents.diff:CheckedLimit[]",
+    returns="capplan.shapes.saved:CheckedLimit[]",
 )
 
 

@@ -1,9 +1,9 @@
 """A difference of two plans as people read it."""
 
-from capplan.report.documents.diff import Change
 from capplan.report.render import render
 from capplan.report.sections import Format
 from capplan.report.text.plan import change_sections
+from capplan.shapes.saved import Change
 
 
 def test_figures_are_written_in_the_unit_that_their_name_ends_in() -> None:

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Mapping, Sequence
 
 from capplan.core.plan.types import Fit, Plan
-from capplan.report.documents.diff import Change, CheckedLimit
 from capplan.report.sections import (
     Block,
     Column,
@@ -21,6 +20,7 @@ from capplan.report.text.answer import energy_columns, price_days
 from capplan.report.text.pipelines import columns as pipeline_columns
 from capplan.report.text.pipelines import pipeline_blocks
 from capplan.shapes.plan import FIT, REJECTION, format_hours
+from capplan.shapes.saved import Change, CheckedLimit
 from capplan.units import (
     format_bytes,
     format_count,

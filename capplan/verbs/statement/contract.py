@@ -232,7 +232,7 @@ def to_json(document: object) -> str:
     """Format a document as indented JSON; NaN and infinity are bugs.
 
     Args:
-        document: a struct of `capplan.report.documents`, or plain mappings and lists.
+        document: a document of `capplan.shapes`, or plain mappings and lists.
     """
     from capplan.shapes.codec import to_plain
 

@@ -13,13 +13,13 @@ import pytest
 from capplan.app.procurement.build import Market, PlannedService, build_fleet_report
 from capplan.core.economics.constraints import ReportLoad
 from capplan.core.economics.fleet import Owned
-from capplan.report.documents.diff import compare_documents
 from capplan.report.procurement.checks import checks_table
 from capplan.report.procurement.csv import render_report_csv
 from capplan.report.procurement.figures import offer
 from capplan.report.procurement.json import report_to_json
 from capplan.report.procurement.types import Report
 from capplan.shapes.plan import read_plan
+from capplan.shapes.saved import compare_documents
 from capplan.specs import load_gpus
 from capplan.specs.load import read_load_file
 from capplan.specs.prices import load_prices

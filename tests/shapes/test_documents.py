@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 from capplan.core.measurement.format import point_to_line
 from capplan.core.measurement.types import Point
 from capplan.errors import UsageError
-from capplan.report.documents.measurement import FailureDocument, MeasurementDocument
 from capplan.report.schemas import DOCUMENTS, document_types, schema_of
 from capplan.shapes.codec import from_plain, to_plain
+from capplan.shapes.measurement import FailureDocument, MeasurementDocument
 from capplan.shapes.plan import read_plan
 from tests.core.measurement.test_measurement import FAILED, FULL
-from tests.report.documents.any_document import any_of
 from tests.report.procurement.made_up import plan_document
+from tests.shapes.any_document import any_of
 from tests.snapshot import assert_is_snapshot
 
 pytestmark = pytest.mark.slow

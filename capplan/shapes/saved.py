@@ -3,14 +3,13 @@
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
-
-import msgspec
+from typing import Any, Final, Literal
 
 from capplan.core.gpus.spec import GpuSpec
 from capplan.errors import UsageError
-from capplan.shapes.codec import SCHEMA_VERSION, Document
+from capplan.shapes.common import VERSIONED
 from capplan.shapes.plan import cause, fits_on
+from capplan.shapes.shape import Shape, figure, reads
 from capplan.shapes.types import PlanDocument
 from capplan.units import format_bytes, format_rate, format_seconds
 
@@ -150,37 +149,6 @@ def _flat_demand(demand: Mapping[str, Any], of: str) -> Flat:
     return flat | {(f"{of}load", key): str(value) for key, value in demand["load"].items()}
 
 
-class ChangeDocument(msgspec.Struct, frozen=True, kw_only=True):
-    """A figure that differs; null where it was not there."""
-
-    where: str
-    what: str
-    before: float | str | None
-    after: float | str | None
-    relative: float | None
-
-
-class DiffDocument(Document, frozen=True, kw_only=True):
-    """What `capplan diff --json` writes: every figure that differs."""
-
-    changes: tuple[ChangeDocument, ...]
-
-
-def diff_document(changes: Sequence[Change]) -> DiffDocument:
-    """Return what changed as a document.
-
-    Args:
-        changes: The figures that differ.
-    """
-    return DiffDocument(schema_version=SCHEMA_VERSION, changes=tuple(map(_change, changes)))
-
-
-def _change(change: Change) -> ChangeDocument:
-    return ChangeDocument(
-        where=change.where, what=change.what, before=change.before, after=change.after, relative=change.relative
-    )
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gate:
     """The limits. `is_sure` compares the bad end of an interval with them instead of the expected value."""
@@ -208,22 +176,20 @@ class CheckedLimit:
     words: str
 
 
-class CheckDocument(Document, frozen=True, kw_only=True):
-    """What `capplan check --json` writes: one outcome per limit, in base units."""
-
-    kept: bool
-    outcomes: tuple[CheckedLimit, ...]
-
-
-def check_document(outcomes: Sequence[CheckedLimit]) -> CheckDocument:
-    """Return the outcomes of limits as a document.
-
-    Args:
-        outcomes: One outcome per limit and GPU.
-    """
-    return CheckDocument(
-        schema_version=SCHEMA_VERSION, kept=all(outcome.is_kept for outcome in outcomes), outcomes=tuple(outcomes)
-    )
+# fmt: off
+CHANGE: Final = Shape("ChangeDocument", Change, "A figure that differs; null where it was not there.", (
+    *map(figure, ("where", "what", "before", "after", "relative")),
+))
+DIFF: Final = Shape("DiffDocument", Sequence, "What `capplan diff --json` writes: every figure that differs.", (
+    *VERSIONED,
+    figure("changes", CHANGE.at(reads(tuple[Change, ...], tuple))),
+))
+CHECK: Final = Shape("CheckDocument", Sequence, "What `capplan check --json` writes: one outcome per limit, in base units.", (
+    *VERSIONED,
+    figure("kept", reads(bool, lambda outcomes: all(outcome.is_kept for outcome in outcomes))),
+    figure("outcomes", reads(tuple[CheckedLimit, ...], tuple)),
+))
+# fmt: on
 
 
 def check_plan(plan: PlanDocument, gpu: GpuSpec, *, batch: int, gate: Gate, where: str) -> tuple[CheckedLimit, ...]:

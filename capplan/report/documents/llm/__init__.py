@@ -1,1 +1,0 @@
-"""Answers about language models as JSON documents."""
