@@ -251,9 +251,9 @@ class Shape:
 
         Args:
             value: The value.
-            whole: The answer that it is part of, which readers of two arguments take; None for the answer itself; an answer within another is its own.
+            whole: The answer that it is part of, which readers of two arguments take; None for the answer itself.
         """
-        whole = value if whole is None or self.is_answer else whole
+        whole = value if whole is None else whole
         return self.struct(**{field: read(value, whole) for field, read in self._written})
 
     def read(self, plain: object, *, where: str, noun: str) -> Any:
@@ -486,9 +486,7 @@ def _unset_for_none(read: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any
 def _as_document(hint: Any, shape: Shape | None) -> tuple[Any, Callable[[Any, Any], Any] | None]:
     """Return the type that a document holds for a type, and what converts a value; None where it stays as it is."""
     if shape is not None and hint == shape.of:
-        # an answer that stands in another, with a version of its own, is the whole of its figures
-        is_answer = any(one.name == "schema_version" for one in shape.figures)
-        return shape.struct, (lambda value, _whole: shape.document(value)) if is_answer else shape.document
+        return shape.struct, (lambda value, _whole: shape.document(value)) if shape.is_answer else shape.document
     origin, arguments = get_origin(hint), get_args(hint)
     if is_union(hint):
         parts = [_as_document(kind, shape) for kind in arguments]

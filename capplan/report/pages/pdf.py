@@ -15,6 +15,7 @@ from capplan.report.pages.blocks import Cards, Chart, Charts, GridTable, Page, S
 from capplan.report.render import grid_of
 from capplan.report.sections import Block, Line, LineRole, Lines, Listing, Medium, Picture, Section, Style, Table
 from capplan.shapes.codec import to_plain
+from capplan.wording import as_options
 
 _FAMILY = re.compile(r'font-family="[^"]*"')
 _WIDTH, _SHRINK = 330, 0.54
@@ -33,7 +34,7 @@ def page_pdf(page: Page) -> bytes:
     }
     files = {
         "main.typ": (resources.files("capplan.report.pages") / "templates" / "page.typ").read_bytes(),
-        "data.json": json.dumps(data, ensure_ascii=False).encode(),
+        "data.json": as_options(json.dumps(data, ensure_ascii=False)).encode(),
         **pictures,
     }
     # The stubs of typst 0.15 leave out that the input may be a mapping of files.
