@@ -171,19 +171,20 @@ def data(name: str, value: Callable[[Row], object]) -> Column[Row]:
     return Column(title=None, name=name, cell=str, value=value)
 
 
-def shape_columns(shape: Shape, rows: Sequence[Any], *, whole: Any = None) -> list[Column[Any]]:
+def shape_columns(shape: Shape, rows: Sequence[Any], *, whole: Any = None, on_page: bool = False) -> list[Column[Any]]:
     """Return the columns for people that a shape has.
 
     Args:
         shape: What states the figures.
         rows: The values, which decide whether columns that are left out where nothing is known stand.
         whole: The answer that the values are part of.
+        on_page: True for the columns of the page's table, which have the figures' names.
     """
 
     def column(one: ReadFigure) -> Column[Any]:
         return Column(
             title=one.figure.show.title,
-            name=None,
+            name=one.figure.name if on_page else None,
             cell=lambda row: one.cell(row, whole),
             value=lambda row: one.value(row, whole),
             align=Align.LEFT if one.is_text else Align.RIGHT,
@@ -192,7 +193,7 @@ def shape_columns(shape: Shape, rows: Sequence[Any], *, whole: Any = None) -> li
 
     return [
         column(one)
-        for one in shape.table
+        for one in (shape.page if on_page else shape.table)
         if not one.figure.show.if_known or any(one.value(row, whole) is not None for row in rows)
     ]
 

@@ -71,7 +71,7 @@ PEAKS: Final = Shape("MemoryPeaks", MemoryEstimate, "Peak memory of one process.
     figure("peak_allocated_bytes", show=CSV),
     figure("peak_reserved_bytes", show=CSV),
     figure("total_bytes", meaning="what nvidia-smi would show for the process",
-        show=column("peak memory", format_bytes, csv="expected low high")),
+        show=column("peak memory", format_bytes, csv="expected low high").on_page("memory")),
 ))
 MEMORY: Final = Shape("PlannedMemory", Fit, "Peak memory of one process on one GPU, by part. [bytes]", (
     *(replace(peak, read=f"memory.{peak.read}") for peak in PEAKS.figures),
@@ -143,6 +143,11 @@ def latency_span(fit: Fit) -> str:
     return f"{format_seconds(latency.low)} to {format_seconds(latency.high)}"
 
 
+def latency_ends(fit: Fit) -> str:
+    """Write both ends of the latency."""
+    return f"{format_seconds(fit.latency.latency_s.low)} … {format_seconds(fit.latency.latency_s.high)}"
+
+
 def largest_batch(fit: Fit) -> str:
     """Write the largest batch that fits for certain; at least that, where the trace says nothing of larger ones."""
     if not fit.scales:
@@ -178,7 +183,7 @@ FIT: Final = Shape("PlannedFit", Fit, "A GPU that serves one batch within the li
     figure("batch", show=column("batch", csv="expected")),
     figure("status", meaning="never 'does not fit': that is a rejection", show=CSV),
     figure("fits", reads(str, lambda fit: "borderline" if fit.status is FitStatus.BORDERLINE else "yes"),
-        show=column("fits", rank=1).alone()),
+        show=column("fits", rank=1).alone().on_page()),
     figure("reason", _no_reason, show=CSV.alone()),
     figure("memory", MEMORY.at(itself(Fit))),
     figure("max_batch", meaning="the largest batch by the expected sizes", show=CSV, default=0),
@@ -186,25 +191,30 @@ FIT: Final = Shape("PlannedFit", Fit, "A GPU that serves one batch within the li
         meaning="the largest batch that fits at the unfavourable end of every size: what `max` plans", show=CSV,
         default=0),
     figure("largest_batches", largest_batches, show=column("largest batch", rank=1).right().alone()),
+    figure("largest_batch", largest_batch, show=NOWHERE.right().alone().on_page("max batch")),
     figure("scales",
         meaning="false where sizes hold at one batch only: max_batch is then that batch, a lower bound",
         default=True),
     figure("recommended_batch", meaning="where more batch stops buying throughput, within memory and latency limit",
         show=column("recommended", "{:,}".format, csv="expected", rank=2, unknown="none"), default=None),
     figure("latency_s", "latency.bounded_s", "per batch; bound is the roofline, which cannot be beaten",
-        column("latency", format_seconds, csv="bound low expected high")),
+        column("latency", format_seconds, csv="bound low expected high").on_page()),
     figure("latency_span", latency_span, show=column("interval", rank=2).right().alone()),
+    figure("latency_ends", latency_ends, show=NOWHERE.right().alone().on_page("from … to")),
     figure("bound_s", "latency.bound_s", show=column("bound", format_seconds, rank=3).alone()),
     figure("interval_s", "latency.interval_s", "from one batch to the next where batches of a pipeline overlap",
         default=None),
-    figure("throughput_per_s", "latency.bounded_per_s", show=column("samples/s", format_rate, csv="expected")),
+    figure("throughput_per_s", "latency.bounded_per_s",
+        show=column("samples/s", format_rate, csv="expected").on_page()),
     figure("bound_by", "latency.bound_by", show=column("bound by", csv="expected", rank=3)),
     figure("share_by_binding", "latency.shares", default={}),
     figure("host_copy_s", meaning="a bound: the batch's input over PCIe, outside the latency", show=CSV,
         default=None),
     figure("rent", RENT.at(_rented), "the lowest dated on-demand price known for this GPU", default=None),
+    figure("usd_per_machine_hour", "rent.usd_per_machine_hour",
+        show=NOWHERE.alone().on_page("USD/h", "{:,.2f}".format)),
     figure("usd_per_million_samples", meaning="at that price, at full load",
-        show=column("USD/M samples", "{:.3g}".format, csv="expected"), default=None),
+        show=column("USD/M samples", "{:.3g}".format, csv="expected").on_page("USD/M"), default=None),
     figure("offer", reads(str | None, lambda fit, plan: plan.offer_words(fit) or None), show=CSV.alone()),
     figure("offer_usd_per_hour", _usd_per_hour_of_machines, show=CSV.alone()),
     figure("min_gpus", _no_reason, show=CSV.alone()),
@@ -218,16 +228,16 @@ FIT: Final = Shape("PlannedFit", Fit, "A GPU that serves one batch within the li
     figure("evidence", "latency.evidence",
         "What the latency rests on, the strongest first: steps timed on this GPU, steps on it in another "
         "precision, single kernels on it, steps on its architecture, on a related one, or none.",
-        column("evidence", EVIDENCE_WORDS.__getitem__, csv="expected"), default=Evidence.SPEC_SHEET),
+        column("evidence", EVIDENCE_WORDS.__getitem__, csv="expected").on_page(), default=Evidence.SPEC_SHEET),
     figure("evidence_reason", "latency.evidence_reason", default=""),
     figure("gpu_hours_span", reads(str | None, _hours_span), show=column("GPU-hours").right().where_known().alone()),
     figure("recommended_as", _recommended_as, show=CSV.alone()),
     figure("parts", PART, "of a pipeline, in order", default=()),
     figure("offload", meaning="where a pipeline's waiting weights are: none, model, sequential", default="none"),
     figure("power_w", "energy.power_w", "mean of all GPUs of the answer, without the host",
-        column("power", format_watts, csv=ends_of("power_w"), rank=2).where_known(), default=UNSET),
+        column("power", format_watts, csv=ends_of("power_w"), rank=2).where_known().on_page(), default=UNSET),
     figure("joules_per_sample", "energy.joules_per_sample",
-        show=column("J/sample", format_joules, csv=ends_of("joules_per_sample"), rank=2).where_known(),
+        show=column("J/sample", format_joules, csv=ends_of("joules_per_sample"), rank=2).where_known().on_page(),
         default=UNSET),
     figure("power_evidence", "energy.evidence", show=CSV.where_known(), default=UNSET),
     figure("notes", reads(tuple[str, ...], lambda fit: (*fit.memory.notes, *fit.latency.notes))),

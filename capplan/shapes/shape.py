@@ -45,6 +45,7 @@ class Show:
         if_known: True if tables and CSVs lack the column where no row has a value.
         is_number: True if words stand right in tables, as numbers do.
         in_sweeps: True if the rows of a sweep have it, too, as the last of their columns.
+        page: How the page's table shows it; None where the page lacks it.
     """
 
     csv: tuple[str, ...] = ()
@@ -56,6 +57,7 @@ class Show:
     if_known: bool = False
     is_number: bool = False
     in_sweeps: bool = False
+    page: "Show | None" = None
 
     def right(self) -> "Show":
         """Return the same for words that stand right in tables, as numbers do."""
@@ -64,6 +66,16 @@ class Show:
     def swept(self) -> "Show":
         """Return the same for a figure that rows of sweeps have, too."""
         return replace(self, in_sweeps=True)
+
+    def on_page(self, title: str | None = None, form: Callable[[Any], str] | None = None) -> "Show":
+        """Return the same for a figure that the page's table has, too; what is said of it later does not hold there.
+
+        Args:
+            title: The heading there; None for that of other tables.
+            form: Writes a value there; None for what writes it in other tables.
+        """
+        shown = replace(self, title=title or self.title, form=form or self.form, unknown="unknown")
+        return replace(self, page=shown)
 
     def alone(self) -> "Show":
         """Return the same for a figure that no document has."""
@@ -310,13 +322,22 @@ class Shape:
     @cached_property
     def table(self) -> tuple["ReadFigure", ...]:
         """Return the figures that are columns of tables for people, those of its parts in their place."""
-        found: list[ReadFigure] = []
+        return tuple(self._shown(lambda show: show))
+
+    @cached_property
+    def page(self) -> tuple["ReadFigure", ...]:
+        """Return the figures that are columns of the page's table, as it shows them."""
+        return tuple(self._shown(lambda show: show.page))
+
+    def _shown(self, where: Callable[[Show], Show | None]) -> Iterator["ReadFigure"]:
         for reader in self.readers:
-            if reader.figure.show.title is not None:
-                found.append(reader)
-            elif reader.figure.shape is not None and reader.is_single and not reader.is_interval:
-                found += [replace(part, value=_of_part(reader.value, part.value)) for part in reader.figure.shape.table]
-        return tuple(found)
+            one = reader.figure
+            show = where(one.show)
+            if show is not None and show.title is not None:
+                yield replace(reader, figure=replace(one, show=show))
+            elif one.shape is not None and reader.is_single and not reader.is_interval:
+                for part in one.shape._shown(where):
+                    yield replace(part, value=_of_part(reader.value, part.value))
 
 
 _ENDS = ("low", "expected", "high")

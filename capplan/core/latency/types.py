@@ -48,6 +48,17 @@ EVIDENCE_WORDS = {
 }
 """What an estimate rests on, in a word for tables."""
 
+EVIDENCE_MEANINGS = {
+    Evidence.MEASURED: "models' steps on it",
+    Evidence.OTHER_PRECISION: "steps in another format",
+    Evidence.MICROBENCHMARKS: "its kernels alone",
+    Evidence.ARCHITECTURE: "its architecture timed",
+    Evidence.SEGMENT: "a related one timed",
+    Evidence.TRANSFERRED: "another engine, format or architecture timed",
+    Evidence.SPEC_SHEET: "nothing timed",
+}
+"""What the words of tables mean, for a GPU."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuEvidence:

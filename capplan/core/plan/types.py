@@ -275,6 +275,13 @@ class Criterion(StrEnum):
     SMALLEST = "smallest"
 
 
+CRITERION_WORDS = {
+    Criterion.CHEAPEST: "cheapest",
+    Criterion.FASTEST_PRICED: "fastest with a price",
+    Criterion.SMALLEST: "smallest that holds it",
+}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cheaper:
     """A GPU of the plan that would cost less than the one recommended, and why it is not taken."""
@@ -436,7 +443,7 @@ def gpus_carrying(rate_per_s: float, latency: LatencyEstimate) -> int:
         latency: How fast a GPU is, or several that share a batch.
     """
     together = latency.gpu_count * latency.gpus_per_batch
-    return together * ceil_guarded(rate_per_s / latency.throughput_per_s.low)
+    return together * max(1, ceil_guarded(rate_per_s / latency.throughput_per_s.low))
 
 
 FIT_RANKS: Mapping[SortKey, Callable[[Fit], float]] = {

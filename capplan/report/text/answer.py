@@ -9,15 +9,24 @@ from typing import Protocol, TypeVar
 from capplan.clock import today
 from capplan.core.economics.evidence import Concern, Standards
 from capplan.core.latency.lookup import WIDER
-from capplan.core.latency.types import EVIDENCE_WORDS, Binding, Evidence
+from capplan.core.latency.types import EVIDENCE_MEANINGS, EVIDENCE_WORDS, Binding, Evidence
 from capplan.core.memory.types import FitStatus
 from capplan.core.numbers import Interval
 from capplan.core.plan.recommend import SHORTLIST_LENGTH, device_word
-from capplan.core.plan.types import ConditionEffect, Constraint, Criterion, Fit, Plan, Recommendation, Rejection
+from capplan.core.plan.types import (
+    CRITERION_WORDS,
+    ConditionEffect,
+    Constraint,
+    Criterion,
+    Fit,
+    Plan,
+    Recommendation,
+    Rejection,
+)
 from capplan.report.sections import Column, Line, Span, Style, Table, data, figure, line, words
 from capplan.report.text.gpus import local_words
 from capplan.report.text.styled import fold_line, plain_text, styled_table
-from capplan.shapes.plan import largest_batch
+from capplan.shapes.plan import largest_batch, latency_ends
 from capplan.units import (
     counted,
     format_bytes,
@@ -43,21 +52,6 @@ _WORTH_SAVING = 0.95
 LABEL_WIDTH = 9
 """Width of the labels that lines begin with. [characters]"""
 UNSURE_EVIDENCE = (Evidence.SPEC_SHEET, Evidence.TRANSFERRED, Evidence.SEGMENT)
-
-_EVIDENCE_MEANINGS = {
-    Evidence.MEASURED: "models' steps on it",
-    Evidence.OTHER_PRECISION: "steps in another format",
-    Evidence.MICROBENCHMARKS: "its kernels alone",
-    Evidence.ARCHITECTURE: "its architecture timed",
-    Evidence.SEGMENT: "a related one timed",
-    Evidence.TRANSFERRED: "another engine, format or architecture timed",
-    Evidence.SPEC_SHEET: "nothing timed",
-}
-_TAKE_WORDS = {
-    Criterion.CHEAPEST: "cheapest",
-    Criterion.FASTEST_PRICED: "fastest with a price",
-    Criterion.SMALLEST: "smallest that holds it",
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -338,7 +332,7 @@ def _listed(names: Sequence[str]) -> str:
 def _take_line(plan: Plan, label: str, reasons: Sequence[Recommendation], *, is_first: bool, width: int) -> Line:
     """Write a recommendation; figures are left out from the last where the line is too long, a warning never."""
     fit = reasons[0].fit
-    what = ", ".join(_TAKE_WORDS[reason.criterion] for reason in reasons)
+    what = ", ".join(CRITERION_WORDS[reason.criterion] for reason in reasons)
     if len(reasons) == len(Criterion):
         what = "cheapest, fastest, smallest"
     warnings = "; ".join(dict.fromkeys(reason.warning for reason in reasons if reason.warning))
@@ -395,7 +389,7 @@ def _columns(fits: Sequence[Fit]) -> list[Column[Fit]]:
     return [
         *(batch if len({fit.batch for fit in fits}) > 1 else []),
         figure("latency", lambda fit: fit.latency.latency_s.expected, format_seconds),
-        figure("from … to", latency_span, rank=6),
+        figure("from … to", latency_ends, rank=6),
         figure("samples/s", lambda fit: fit.latency.throughput_per_s.expected, format_rate, rank=3),
         figure("memory", lambda fit: fit.memory.total_bytes.expected, format_bytes, rank=5),
         figure("safe batch", largest_batch, rank=8),
@@ -453,11 +447,6 @@ def _is_part_of_machine(plan: Plan, fit: Fit) -> bool:
     return fit.rent is not None and (
         plan.limits.rate_per_s is None and fit.gpus_together == 1 and fit.rent.instance_gpus > 1
     )
-
-
-def latency_span(fit: Fit) -> str:
-    """Write both ends of a fit's latency."""
-    return f"{format_seconds(fit.latency.latency_s.low)} … {format_seconds(fit.latency.latency_s.high)}"
 
 
 def worthwhile_changes(plan: Plan) -> list[ConditionEffect]:
@@ -589,7 +578,7 @@ def _widened(plan: Plan, ids: Sequence[str]) -> str:
 def evidence_legend(used: Sequence[Evidence], width: int) -> str:
     """Explain the words of the evidence column; where the line is too long, the plainest words are left out."""
     for plain in ((), (Evidence.MEASURED,), (Evidence.MEASURED, Evidence.SPEC_SHEET)):
-        parts = [f"{EVIDENCE_WORDS[kind]}: {_EVIDENCE_MEANINGS[kind]}" for kind in used if kind not in plain]
+        parts = [f"{EVIDENCE_WORDS[kind]}: {EVIDENCE_MEANINGS[kind]}" for kind in used if kind not in plain]
         text = f"Evidence: {'; '.join(parts)}."
         if len(text) <= width:
             break

@@ -24,10 +24,10 @@ from capplan.report.sections import (
     shape_data,
     words,
 )
-from capplan.report.text.answer import UNSURE_EVIDENCE, WIDTH, evidence_legend, latency_span
+from capplan.report.text.answer import UNSURE_EVIDENCE, WIDTH, evidence_legend
 from capplan.report.text.gpus import local_words
 from capplan.shapes.comparison import COMPARISON_ROW
-from capplan.shapes.plan import largest_batch
+from capplan.shapes.plan import largest_batch, latency_ends
 from capplan.units import (
     format_bytes,
     format_flops,
@@ -123,7 +123,7 @@ def _columns(comparison: Comparison) -> list[Column[ComparisonRow]]:
     return [
         *columns,
         figure("latency", _of_fit(lambda fit: fit.latency.latency_s.expected), format_seconds),
-        figure("from … to", _of_fit(latency_span), rank=6),
+        figure("from … to", _of_fit(latency_ends), rank=6),
         figure("samples/s", _of_fit(lambda fit: fit.latency.throughput_per_s.expected), format_rate, rank=1),
         figure("×", lambda row: row.gain, "{:.2f}".format, rank=2),
         *([figure("power", _of_fit(_watts), format_watts, rank=7)] if has_energy else []),

@@ -7,7 +7,17 @@ from capplan.core.memory.types import FitStatus, MemoryPart
 from capplan.core.pipelines.measured import JudgedPipeline, PipelineCell, PipelineValidation
 from capplan.core.pipelines.prepared import PipelineMemory, PipelineMemoryOn, PipelineMoment
 from capplan.core.pipelines.types import ON_ANOTHER, ON_GPU, ON_STREAM
-from capplan.core.plan.types import ConditionEffect, Criterion, Fit, PartFacts, PartTime, PipelineFacts, Plan, Rejection
+from capplan.core.plan.types import (
+    CRITERION_WORDS,
+    ConditionEffect,
+    Criterion,
+    Fit,
+    PartFacts,
+    PartTime,
+    PipelineFacts,
+    Plan,
+    Rejection,
+)
 from capplan.report.sections import (
     Block,
     Column,
@@ -143,11 +153,7 @@ def _takes(plan: Plan) -> list[Line]:
     item = _facts(plan).item
     reasons: dict[tuple[str, int], list[str]] = {}
     fits: dict[tuple[str, int], Fit] = {}
-    named = {
-        Criterion.CHEAPEST: "cheapest",
-        Criterion.FASTEST_PRICED: "fastest with a price",
-        Criterion.SMALLEST: "smallest",
-    }
+    named = {**CRITERION_WORDS, Criterion.SMALLEST: "smallest"}
     for recommendation in plan.recommended:
         key = recommendation.fit.gpu.id, recommendation.fit.batch
         reasons.setdefault(key, []).append(named[recommendation.criterion])

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from math import ceil
 
 from capplan.core.gpus.spec import GpuSpec
 from capplan.core.latency.breakdown import break_down
@@ -14,7 +13,7 @@ from capplan.core.latency.types import LatencyEstimate
 from capplan.core.memory.fit import available_memory, usable_memory
 from capplan.core.memory.types import MemoryEstimate
 from capplan.core.plan.planner import Prepared
-from capplan.core.plan.types import Constraint, Fit, Plan, Rejection
+from capplan.core.plan.types import Constraint, Fit, Plan, Rejection, gpus_carrying
 from capplan.errors import UsageError
 from capplan.report.text.estimate import explain_latency
 from capplan.shapes.plan import largest_batches
@@ -178,23 +177,19 @@ def _load(subject: Subject) -> list[str]:
     load, rate = subject.load_per_s, subject.fit.latency.throughput_per_s
     if not load:
         return ["no load is stated; give samples per second."]
+    gpus = gpus_carrying(load, subject.fit.latency)
     lines = [
         f"load / samples per second of one GPU at the slow end of its interval = {load:g} / {format_rate(rate.low)} = "
-        f"{load / rate.low:.2f}, rounded up: {gpus_for(load, rate.low):,}",
+        f"{load / rate.low:.2f}, rounded up: {gpus:,}",
         "The GPUs are used fully, and requests that come in bursts or unevenly need more; the report sizes a fleet by "
         "queueing, redundancy and growth.",
     ]
     if subject.fit.rent is not None:
         hourly = subject.fit.rent.usd_per_machine_hour
-        machines = subject.fit.rent.machines_for(gpus_for(load, rate.low)) or 0
+        machines = subject.fit.rent.machines_for(gpus) or 0
         what = counted(machines, "machine")
         lines.append(f"{what} × {hourly:,.2f} USD/h = {machines * hourly:,.2f} USD/h")
     return lines
-
-
-def gpus_for(load_per_s: float, rate_per_s: float) -> int:
-    """Return how many GPUs of a rate carry a load at full use; no queueing is in it."""
-    return max(1, ceil(load_per_s / rate_per_s))
 
 
 def _model(subject: Subject) -> list[str]:

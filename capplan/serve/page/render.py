@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 import jinja2
 
 from capplan.serve.page.question import MOST_MODELS, PLAN_FORM, PageQuestion
-from capplan.serve.page.view import ComparisonCharts, ModelView, compare, view_model
+from capplan.serve.page.view import EXPLAINED, ComparisonCharts, ModelView, compare, key_figures, view_model, why_taken
 from capplan.serve.planning.answer import TaskContext, derive
 from capplan.serve.planning.messages import Reply
 from capplan.serve.planning.naming import CONFIG_PREFIX, FILE_PREFIX, TRACE_PREFIX
@@ -62,6 +62,9 @@ def render_answer(question: PageQuestion, models: list[ModelView], comparison: C
         explain=lambda model, gpu, kind: PLAN_FORM.address(question, explain=f"{model.identity}/{gpu}/{kind}"),
         everything=PLAN_FORM.address(question, every=True),
         close=PLAN_FORM.address(question, explain=""),
+        why_taken=why_taken,
+        key_figures=key_figures,
+        explained=EXPLAINED,
         report=partial(_address, "report"),
         plan=partial(_address, "plan"),
     )

@@ -9,13 +9,23 @@ from typing import Any
 from markupsafe import Markup
 
 from capplan.core.latency.calibration import Calibration
-from capplan.core.latency.types import EVIDENCE_WORDS
 from capplan.core.plan.planner import Prepared
 from capplan.core.plan.recommend import device_word
-from capplan.core.plan.types import ConditionEffect, Constraint, Criterion, Fit, Plan, Recommendation, Rejection
+from capplan.core.plan.types import (
+    CRITERION_WORDS,
+    ConditionEffect,
+    Constraint,
+    Criterion,
+    Fit,
+    Plan,
+    Recommendation,
+    Rejection,
+    gpus_carrying,
+)
 from capplan.errors import CapplanError, UnknownNameError
-from capplan.report.text.answer import energy_columns, worthwhile_changes
-from capplan.serve.page.explain import Explained, Refused, Subject, explain, explain_rejection, gpus_for
+from capplan.report.sections import Column, KeyFigure, figure, shape_columns
+from capplan.report.text.answer import worthwhile_changes
+from capplan.serve.page.explain import Explained, Refused, Subject, explain, explain_rejection
 from capplan.serve.page.question import PLAN_FORM, PageQuestion
 from capplan.serve.page.svg import (
     MemoryRow,
@@ -29,7 +39,7 @@ from capplan.serve.page.svg import (
     throughput_chart,
 )
 from capplan.serve.planning.answer import TaskContext, opened
-from capplan.shapes.plan import largest_batch
+from capplan.shapes.plan import FIT, largest_batch, latency_ends
 from capplan.units import format_bytes, format_flops, format_parameters, format_rate, format_seconds, format_speedup
 from capplan.verbs.plan import PLAN, answer_plan
 from capplan.verbs.statement.read import command_of
@@ -37,42 +47,19 @@ from capplan.wording import as_keys
 
 SHOWN = 12
 _NOTHING = Markup("")
-CRITERIA = {
-    Criterion.CHEAPEST: "cheapest per sample",
-    Criterion.FASTEST_PRICED: "fastest with a price",
-    Criterion.SMALLEST: "smallest that holds it",
+EXPLAINED = {
+    "latency_s": ("latency", "latency of"),
+    "latency_ends": ("latency", "interval of"),
+    "throughput_per_s": ("throughput", "throughput of"),
+    "total_bytes": ("memory", "memory of"),
+    "fits": ("", ""),
+    "largest_batch": ("fits", "largest batch of"),
+    "usd_per_machine_hour": ("price", "price of"),
+    "usd_per_million_samples": ("price", "cost on"),
+    "load": ("load", "number of"),
+    "evidence": ("latency", "evidence of"),
 }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Card:
-    """One recommended GPU."""
-
-    gpu: str
-    name: str
-    why: str
-    figures: tuple[tuple[str, str, str], ...]
-    warning: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GpuRow:
-    """One GPU of the table."""
-
-    gpu: str
-    name: str
-    latency: str
-    span: str
-    rate: str
-    memory: str
-    fits: str
-    max_batch: str
-    price: str
-    cost: str
-    fleet: str
-    energy: tuple[str, ...]
-    evidence: str
-    is_taken: bool
+"""What explains the figures of the table, in their order; others stand before the last, unexplained."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,9 +96,9 @@ class ModelView:
     name: str = ""
     facts: str = ""
     sentence: str = ""
-    cards: tuple[Card, ...] = ()
-    rows: tuple[GpuRow, ...] = ()
-    energy_titles: tuple[str, ...] = ()
+    taken: tuple[Sequence[Recommendation], ...] = ()
+    columns: Sequence[Column[Fit]] = ()
+    fits: Sequence[Fit] = ()
     hidden: int = 0
     fitting: str = ""
     remedies: tuple[tuple[str, str], ...] = ()
@@ -220,9 +207,9 @@ def _view(
         name=plan.model.name,
         facts=_facts(plan, question),
         sentence=_sentence(plan, nearest),
-        cards=tuple(map(_card, by_recommended.values())),
-        rows=tuple(_row(fit, plan, question) for fit in shown),
-        energy_titles=tuple(column.title or "" for column in energy_columns(plan.fits)),
+        taken=tuple(by_recommended.values()),
+        columns=_columns(plan, question.load),
+        fits=shown,
         hidden=len(plan.fits) - len(shown),
         fitting=f"{len(fitting)} of {len(asked_of)} {device_word(plan)} fit",
         remedies=() if plan.fits or not nearest else _remedies(nearest[0], question),
@@ -327,61 +314,40 @@ _NARROWING = ("gpus", "min_memory", "providers", "max_price", "power_limit")
 """Fields of the form that leave GPUs out."""
 
 
-def _card(recommendations: Sequence[Recommendation]) -> Card:
-    fit = recommendations[0].fit
+def why_taken(taken: Sequence[Recommendation]) -> str:
+    """Return in what a recommended GPU is best."""
+    words = {**CRITERION_WORDS, Criterion.CHEAPEST: "cheapest per sample"}
+    return ", ".join(words[recommendation.criterion] for recommendation in taken)
+
+
+def key_figures(fit: Fit) -> list[KeyFigure]:
+    """Return the figures of a recommended GPU, each by the name of what explains it."""
     time, rate, total = fit.latency.latency_s, fit.latency.throughput_per_s, fit.memory.total_bytes
+    rates = f"{format_rate(rate.low)} … {format_rate(rate.high)}"
     figures = [
-        ("latency", format_seconds(time.expected), f"{format_seconds(time.low)} … {format_seconds(time.high)}"),
-        (
-            "throughput",
-            f"{format_rate(rate.expected)} samples/s",
-            f"{format_rate(rate.low)} … {format_rate(rate.high)}",
-        ),
-        ("memory", format_bytes(total.expected), f"largest batch {largest_batch(fit)}"),
+        KeyFigure(label="latency", figure=format_seconds(time.expected), note=latency_ends(fit)),
+        KeyFigure(label="throughput", figure=f"{format_rate(rate.expected)} samples/s", note=rates),
+        KeyFigure(label="memory", figure=format_bytes(total.expected), note=f"largest batch {largest_batch(fit)}"),
     ]
     if fit.rent is not None and fit.usd_per_million_samples is not None:
-        figures.append(
-            (
-                "price",
-                f"{fit.usd_per_million_samples:.3g} USD/M",
-                f"{fit.rent.usd_per_machine_hour:,.2f} USD/h, {fit.rent.offer_words}",
-            )
-        )
-    return Card(
-        gpu=fit.gpu.id,
-        name=fit.gpu.name,
-        why=", ".join(CRITERIA[recommendation.criterion] for recommendation in recommendations),
-        figures=tuple(figures),
-        warning=" ".join(recommendation.warning for recommendation in recommendations if recommendation.warning),
-    )
+        cost = f"{fit.usd_per_million_samples:.3g} USD/M"
+        offer = f"{fit.rent.usd_per_machine_hour:,.2f} USD/h, {fit.rent.offer_words}"
+        figures.append(KeyFigure(label="price", figure=cost, note=offer))
+    return figures
 
 
-def _row(fit: Fit, plan: Plan, question: PageQuestion) -> GpuRow:
-    time = fit.latency.latency_s
-    cost = fit.usd_per_million_samples
-    return GpuRow(
-        gpu=fit.gpu.id,
-        name=fit.gpu.name,
-        latency=format_seconds(time.expected),
-        span=f"{format_seconds(time.low)} … {format_seconds(time.high)}",
-        rate=format_rate(fit.latency.throughput_per_s.expected),
-        memory=format_bytes(fit.memory.total_bytes.expected),
-        fits="yes" if fit.status.value == "fits" else fit.status.value,
-        max_batch=largest_batch(fit),
-        price="unknown" if fit.rent is None else f"{fit.rent.usd_per_machine_hour:,.2f}",
-        cost="unknown" if cost is None else f"{cost:.3g}",
-        fleet=_fleet(fit, question.load),
-        energy=tuple(column.cell(fit) or "unknown" for column in energy_columns(plan.fits)),
-        evidence=EVIDENCE_WORDS[fit.latency.evidence],
-        is_taken=any(recommendation.fit.gpu.id == fit.gpu.id for recommendation in plan.recommended),
-    )
+def _columns(plan: Plan, load: float | None) -> list[Column[Fit]]:
+    """Return the columns of the table of GPUs: those of the shape, and the GPUs that carry a load."""
+    columns = shape_columns(FIT, plan.fits, whole=plan, on_page=True)
+    if load:
+        columns.append(figure(f"GPUs for {load:g}/s", lambda fit: _fleet(fit, load), name="load"))
+    order = {name: place for place, name in enumerate(EXPLAINED)}
+    return sorted(columns, key=lambda column: order.get(column.name or "", order["evidence"] - 0.5))
 
 
-def _fleet(fit: Fit, load: float | None) -> str:
+def _fleet(fit: Fit, load: float) -> str:
     """Return how many such GPUs carry a load at full use, by the slow end of the interval; no queueing is in it."""
-    if not load:
-        return ""
-    count = gpus_for(load, fit.latency.throughput_per_s.low)
+    count = gpus_carrying(load, fit.latency)
     machines = fit.rent.machines_for(count) if fit.rent else None
     if fit.rent is None or machines is None:
         return f"{count:,}"
