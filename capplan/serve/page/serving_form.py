@@ -1,25 +1,25 @@
 """The form about served language models: memory and times over concurrency, or deployments for a load."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 
 from markupsafe import Markup
-from msgspec import UNSET
 
 from capplan.core.numbers import Interval
 from capplan.errors import CapplanError, UsageError
 from capplan.llm.core.fleet.deployment_plan import DeploymentFit, DeploymentPlan
-from capplan.llm.core.memory_answer import MemoryAnswer
 from capplan.llm.core.search.room import OversizeError
 from capplan.llm.core.serving.asked import MOST_CLIENTS
-from capplan.llm.core.serving.estimate import ServingEstimate
+from capplan.llm.core.serving.estimate import ServingEstimate, ServingPoint
 from capplan.report.render import render
-from capplan.report.sections import Format, Section
+from capplan.report.sections import Column, Format, Section, figure, words
 from capplan.report.text.llm.money import launch_blocks, money_lines
 from capplan.report.text.llm.plan import (
     disaggregation_line,
     headline,
     nearest_rejections,
+    plan_columns,
     shared_words,
     why_rejected,
 )
@@ -32,8 +32,7 @@ from capplan.serve.planning.answer import TaskContext, derive
 from capplan.serve.planning.messages import Reply
 from capplan.serve.questions import question_link
 from capplan.shapes.llm_memory import llm_memory_document
-from capplan.shapes.llm_serving import llm_estimate_document
-from capplan.shapes.types import LlmEstimateDocument, LlmMemoryDocument, ServingPointDocument
+from capplan.shapes.types import LlmMemoryDocument
 from capplan.units import (
     format_bytes,
     format_joules,
@@ -55,39 +54,14 @@ _SHOWN_CLIENTS = (1, 8, 32, 128, 256)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Point:
-    """What clients see at one concurrency, as text."""
-
-    count: int
-    clients: str
-    ttft: str
-    tpot: str
-    tokens: str
-    power: str
-    joules: str
-    queued: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Served:
     """What is shown of one GPU; `remedy` is what would hold a model that does not fit, and the address of that."""
 
     gpu: str
     error: str = ""
     remedy: tuple[str, str] = ("", "")
-    facts: str = ""
-    sentence: str = ""
-    prompt: str = ""
-    answer: str = ""
-    points: tuple[Point, ...] = ()
-    notes: tuple[str, ...] = ()
     memory: LlmMemoryDocument | None = None
-    estimate: LlmEstimateDocument | None = None
-
-    @property
-    def has_energy(self) -> bool:
-        """Return True if power and energy were asked for."""
-        return any(point.power for point in self.points)
+    estimate: ServingEstimate | None = None
 
 
 @derive.register
@@ -113,6 +87,9 @@ def _render_times(question: LlmPageQuestion, case: TaskContext) -> str:
         model=question.options["model"],
         has_load=any(name in question.options for name in ("rate", "concurrency")),
         served=served,
+        described=_described,
+        columns=_times,
+        shown=_SHOWN_CLIENTS,
         explained=_explained(question, case),
         explain=lambda gpu, clients, kind: SERVING_FORM.address(question, explain=f"{gpu}/{clients}/{kind}"),
         close=SERVING_FORM.address(question, explain=""),
@@ -146,7 +123,7 @@ def _served(question: LlmPageQuestion, gpu: str, case: TaskContext) -> Served:
             remedy=_remedy(error, question),
             memory=llm_memory_document(memory),
         )
-    return _described(memory, estimate)
+    return Served(gpu=gpu, memory=llm_memory_document(memory), estimate=estimate)
 
 
 def _remedy(error: CapplanError, question: LlmPageQuestion) -> tuple[str, str]:
@@ -170,46 +147,43 @@ def _explained(question: LlmPageQuestion, case: TaskContext) -> Explained | None
     return explain_times(kind, answer_llm_estimate(asked, case), answer_llm_memory(_memory_of(asked), case))
 
 
-def _described(memory: MemoryAnswer, estimate: ServingEstimate) -> Served:
-    held, served = llm_memory_document(memory), llm_estimate_document(estimate)
-    last = served.points[-1]
-    return Served(
-        gpu=served.gpu,
-        facts=(
-            f"{format_parameters(served.model.params)} parameters, "
-            f"{format_parameters(served.model.active_params)} per token · "
-            f"{served.weights} weights, {served.kv} cache · tp {served.tp} · {served.engine}"
-        ),
-        sentence=(
-            f"{held.gpus} × {served.gpu}: room for {held.sequences_that_fit:,} sequences of {held.sequence_tokens:,} "
-            f"tokens; {format_rate(last.output_tokens_per_s.expected)} tokens/s at {last.concurrency:,} clients."
-        ),
-        prompt=f"{served.input_len:,.0f}",
-        answer=f"{served.output_len:,.0f}",
-        points=tuple(_point(point) for point in served.points if point.concurrency in _SHOWN_CLIENTS),
-        notes=tuple(dict.fromkeys((*held.notes, *served.notes))),
-        memory=held,
-        estimate=served,
+def _described(served: Served) -> tuple[str, str, list[str]]:
+    """Return the answer for a GPU in a sentence, the facts that it rests on, and the notes; nothing without one."""
+    held, estimate = served.memory, served.estimate
+    if held is None or estimate is None:
+        return "", "", []
+    last = estimate.points[-1]
+    sentence = (
+        f"{held.gpus} × {served.gpu}: room for {held.sequences_that_fit:,} sequences of {held.sequence_tokens:,} "
+        f"tokens; {format_rate(last.output_tokens_per_s.expected)} tokens/s at {last.concurrency:,} clients."
     )
-
-
-def _point(point: ServingPointDocument) -> Point:
-    return Point(
-        count=point.concurrency,
-        clients=f"{point.concurrency:,}",
-        ttft=f"{format_seconds(point.ttft_s.expected)} ({_span(point.ttft_s.low, point.ttft_s.high)})",
-        tpot=f"{format_seconds(point.tpot_s.expected)} ({_span(point.tpot_s.low, point.tpot_s.high)})",
-        tokens=f"{format_rate(point.output_tokens_per_s.expected)}",
-        power="" if point.power_w is UNSET else format_watts(point.power_w.expected),
-        joules=(
-            "" if point.joules_per_output_token is UNSET else format_joules(point.joules_per_output_token.expected)
-        ),
-        queued=point.queued,
+    facts = (
+        f"{format_parameters(estimate.params)} parameters, {format_parameters(estimate.active_params)} per token · "
+        f"{estimate.weights} weights, {estimate.kv} cache · tp {estimate.sharding.tensor} · {estimate.engine}"
     )
+    return sentence, facts, list(dict.fromkeys((*held.notes, *estimate.notes)))
 
 
-def _span(low: float, high: float) -> str:
-    return f"{format_seconds(low)} … {format_seconds(high)}"
+def _times(estimate: ServingEstimate) -> list[Column[ServingPoint]]:
+    """Return the columns of the table over clients; those with a name are explained by it."""
+    energy: list[Column[ServingPoint]] = [
+        figure("power", lambda point: point.energy.power_w.expected if point.energy else None, format_watts),
+        figure(
+            "J/token",
+            lambda point: point.energy.joules_per_output_token.expected if point.energy else None,
+            format_joules,
+        ),
+    ]
+    return [
+        figure("time to first token", lambda point: point.ttft_s, _with_ends, name="ttft"),
+        figure("time per token", lambda point: point.tpot_s, _with_ends, name="tpot"),
+        figure("tokens/s", lambda point: point.output_tokens_per_s.expected, format_rate, name="tokens"),
+        *(energy if any(point.energy for point in estimate.points) else []),
+    ]
+
+
+def _with_ends(time_s: Interval) -> str:
+    return f"{format_seconds(time_s.expected)} ({format_seconds(time_s.low)} … {format_seconds(time_s.high)})"
 
 
 _PARTS = {
@@ -239,28 +213,28 @@ def _memory_bars(documents: Sequence[LlmMemoryDocument]) -> Markup:
     return bars_svg(bars, identity="llm-memory", title="Memory of one GPU by part, against usable memory")
 
 
-_CHARTS: Mapping[str, tuple[str, Callable[[float], str], Callable[[ServingPointDocument], Interval]]] = {
+_CHARTS: Mapping[str, tuple[str, Callable[[float], str], Callable[[ServingPoint], Interval]]] = {
     "tpot": ("Time per output token", format_seconds, lambda point: point.tpot_s),
     "ttft": ("Time to first token", format_seconds, lambda point: point.ttft_s),
     "tokens": ("Output tokens per second", format_rate, lambda point: point.output_tokens_per_s),
 }
 
 
-def _chart(documents: Sequence[LlmEstimateDocument], what: str) -> Markup:
+def _chart(estimates: Sequence[ServingEstimate], what: str) -> Markup:
     title, spell, interval_of = _CHARTS[what]
     curves = [
         (
-            document.gpu,
+            estimate.gpu,
             [
                 interval_mark(
                     point.concurrency,
                     interval_of(point),
-                    tip=f"{document.gpu}, {point.concurrency:,} clients: {spell(interval_of(point).expected)}",
+                    tip=f"{estimate.gpu}, {point.concurrency:,} clients: {spell(interval_of(point).expected)}",
                 )
-                for point in document.points
+                for point in estimate.points
             ],
         )
-        for document in documents
+        for estimate in estimates
     ]
     over = f"{title} over clients, with intervals"
     return intervals_svg(curves, x="clients", y=title, spell=spell, identity=f"llm-{what}", title=over)
@@ -268,29 +242,6 @@ def _chart(documents: Sequence[LlmEstimateDocument], what: str) -> Markup:
 
 SHOWN = 12
 FORMATS = {"json": "JSON", "csv": "CSV", "md": "Markdown", "table": "Text"}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeploymentRow:
-    """One deployment of the table, as text; `lines` say where its figures come from."""
-
-    gpu: str
-    words: str
-    shared: str
-    engine: str
-    weights: str
-    ttft: str
-    ttft_p99: str
-    tpot: str
-    tpot_p99: str
-    most: str
-    price: str
-    cost: str
-    power: str
-    joules: str
-    evidence: str
-    times: str
-    lines: tuple[str, ...]
 
 
 def render_deployments(question: LlmPageQuestion, case: TaskContext) -> str:
@@ -311,8 +262,11 @@ def render_deployments(question: LlmPageQuestion, case: TaskContext) -> str:
         "llm_deployments.html.j2",
         model=asked.model,
         headline=headline(plan),
-        found=[_deployment(fit, plan, question) for fit in plan.fits[:SHOWN]],
-        has_energy=any(fit.energy for fit in plan.fits),
+        fits=plan.fits[:SHOWN],
+        columns=_deployment_columns(plan),
+        shared=shared_words,
+        times=partial(_times_of, question),
+        lines=lambda fit: explain_fit(fit, plan.load),
         hidden=max(0, len(plan.fits) - SHOWN),
         money=list(money_lines(search)),
         apart=disaggregation_line(plan) if plan.fits else "",
@@ -326,27 +280,32 @@ def render_deployments(question: LlmPageQuestion, case: TaskContext) -> str:
     )
 
 
-def _deployment(fit: DeploymentFit, plan: DeploymentPlan, question: LlmPageQuestion) -> DeploymentRow:
-    seen, cost = fit.simulated, fit.usd_per_million_output_tokens
-    return DeploymentRow(
-        gpu=fit.gpu,
-        words=f"{fit.replicas} × {fit.sharding.gpus}",
-        shared=shared_words(fit.sharding),
-        engine=fit.engine,
-        weights=fit.weights,
-        ttft=format_seconds(fit.ttft_s.expected),
-        ttft_p99="" if seen is None else format_seconds(seen.ttft_s.p99),
-        tpot=format_seconds(fit.tpot_s.expected),
-        tpot_p99="" if seen is None else format_seconds(seen.tpot_s.p99),
-        most=format_rate(fit.max_rate_per_s * fit.replicas),
-        price="unknown" if fit.usd_per_hour is None else f"{fit.usd_per_hour:,.2f}",
-        cost="unknown" if cost is None else f"{cost:.3g}",
-        power=format_watts(fit.energy.power_w.expected) if fit.energy else "",
-        joules=format_joules(fit.energy.joules_per_output_token.expected) if fit.energy else "",
-        evidence=fit.evidence.partition(":")[0],
-        times=SERVING_FORM.address(
-            question, find="times", explain="", gpus=fit.gpu, engine=fit.engine, weights=fit.weights,
-            tp=fit.sharding.tensor, pp=fit.sharding.pipeline, ep=fit.sharding.expert, dp=fit.sharding.data,
-        ),
-        lines=tuple(explain_fit(fit, plan.load)),
+_HEADINGS = {
+    "TTFT": "first token",
+    "TTFT p99": "p99",
+    "TPOT": "per token",
+    "TPOT p99": "p99",
+    "max req/s": "most req/s",
+}
+"""Headings of the page where those of other tables differ."""
+_ELSEWHERE = ("GPU", "GPUs", "per GPU", "per user")
+"""Columns of other tables that the page shows in another way, or in its downloads alone."""
+
+
+def _deployment_columns(plan: DeploymentPlan) -> list[Column[DeploymentFit]]:
+    """Return the columns of the table of deployments, which begins with the GPU."""
+    replicas: Column[DeploymentFit] = words("replicas × GPUs", lambda fit: f"{fit.replicas} × {fit.sharding.gpus}")
+    return [
+        replicas if column.title == "replicas" else replace(column, title=_HEADINGS.get(column.title, column.title))
+        for column in plan_columns(plan)
+        if column.title is not None and column.title not in _ELSEWHERE
+    ]
+
+
+def _times_of(question: LlmPageQuestion, fit: DeploymentFit) -> str:
+    """Return the address of the times over clients of one replica."""
+    sharding = fit.sharding
+    return SERVING_FORM.address(
+        question, find="times", explain="", gpus=fit.gpu, engine=fit.engine, weights=fit.weights,
+        tp=sharding.tensor, pp=sharding.pipeline, ep=sharding.expert, dp=sharding.data,
     )  # fmt: skip
