@@ -207,7 +207,7 @@ def test_a_training_purchase_needs_a_plan_of_training(run: Run, plan: Path) -> N
 
 def test_a_missing_library_is_named(run: Run, plan: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "typst", None)
-    monkeypatch.delitem(sys.modules, "capplan.report.procurement.pdf", raising=False)
+    monkeypatch.delitem(sys.modules, "capplan.report.pages.pdf", raising=False)
     outputs = ("-o", tmp_path / "a.md", "-o", tmp_path / "b.pdf")
     result = run("report", plan, "--batch", "8", "--gpu", "t4", *outputs)
     assert result.exit_code == 2
