@@ -262,6 +262,7 @@ def estimate(
     settings: Mapping[str, Any] = ...,
     part_settings: Mapping[str, Any] = ...,
     offload: Offload | str | None = ...,
+    allow_code: bool = ...,
     ulysses: int = ...,
     ring: int = ...,
     batches: Sequence[int] | str | None = ...,
@@ -312,6 +313,7 @@ def estimate(
         settings: Set a parameter of a pipeline, such as steps=28 or height=768; repeatable.
         part_settings: State how a part of a pipeline runs: vae.precision=fp32, unet.attention=flash-3, ...; repeatable.
         offload: Where the weights of a pipeline's waiting parts are; the fastest that fits by default.
+        allow_code: Import models that a file names as Python code.
         ulysses: GPUs of a machine that share a pipeline's sequence by heads; times ring.
         ring: GPUs that share it in a ring of blocks; times ulysses.
         batches: 8, 1,8,32 or 1..64 (powers of two); 1..1024, or what a file is fixed to.
@@ -370,6 +372,7 @@ def make_report(
     settings: Mapping[str, Any] = ...,
     part_settings: Mapping[str, Any] = ...,
     offload: Offload | str | None = ...,
+    allow_code: bool = ...,
     gpus: str | Gpus | Sequence[str | GpuSpec] | None = ...,
     vendors: Sequence[str] | str | None = ...,
     architectures: Sequence[str] | str | None = ...,
@@ -436,6 +439,7 @@ def make_report(
         settings: Set a parameter of a pipeline, such as steps=28 or height=768; repeatable.
         part_settings: State how a part of a pipeline runs: vae.precision=fp32, unet.attention=flash-3, ...; repeatable.
         offload: Where the weights of a pipeline's waiting parts are; the fastest that fits by default.
+        allow_code: Import models that a file names as Python code.
         gpus: A GPU such as l4 or 'RTX 4090', a family such as a100, or a list t4,l4; repeatable; all by default.
         vendors: NVIDIA, AMD, ...; repeatable.
         architectures: Hopper, ada-geforce, ...; repeatable.
@@ -591,6 +595,7 @@ def memory(
     settings: Mapping[str, Any] = ...,
     part_settings: Mapping[str, Any] = ...,
     offload: Offload | str | None = ...,
+    allow_code: bool = ...,
     ulysses: int = ...,
     ring: int = ...,
     batch: int | None = ...,
@@ -637,6 +642,7 @@ def memory(
         settings: Set a parameter of a pipeline, such as steps=28 or height=768; repeatable.
         part_settings: State how a part of a pipeline runs: vae.precision=fp32, unet.attention=flash-3, ...; repeatable.
         offload: Where the weights of a pipeline's waiting parts are; the fastest that fits by default.
+        allow_code: Import models that a file names as Python code.
         ulysses: GPUs of a machine that share a pipeline's sequence by heads; times ring.
         ring: GPUs that share it in a ring of blocks; times ulysses.
         batch: Batch size on each GPU; 1, or what a file is fixed to.
@@ -687,6 +693,7 @@ def plan(
     settings: Mapping[str, Any] = ...,
     part_settings: Mapping[str, Any] = ...,
     offload: Offload | str | None = ...,
+    allow_code: bool = ...,
     ulysses: int = ...,
     ring: int = ...,
     batches: Sequence[int] | str = ...,
@@ -747,6 +754,7 @@ def plan(
         settings: Set a parameter of a pipeline, such as steps=28 or height=768; repeatable.
         part_settings: State how a part of a pipeline runs: vae.precision=fp32, unet.attention=flash-3, ...; repeatable.
         offload: Where the weights of a pipeline's waiting parts are; the fastest that fits by default.
+        allow_code: Import models that a file names as Python code.
         ulysses: GPUs of a machine that share a pipeline's sequence by heads; times ring.
         ring: GPUs that share it in a ring of blocks; times ulysses.
         batches: 8, 1,8,32, 1..1024 (powers of two), auto (the recommended batch), or max.

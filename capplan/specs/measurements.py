@@ -9,6 +9,7 @@ from typing import Any
 
 from capplan.core.calibrate.measured import MeasuredFile, MeasuredStep, SkippedRow, Switch, runs_code
 from capplan.core.measurement.format import measured_row, parse_points
+from capplan.core.named_code import code_refusal
 from capplan.core.pipelines.measured import MeasuredPipeline
 from capplan.core.pipelines.sharing import Degrees
 from capplan.core.workload import LARGEST_BATCH, Framework, Host, Layout, Optimizer, Precision, Training, Workload
@@ -169,7 +170,7 @@ class _StepReader:
         if not words:
             _fail("model is empty")
         if not self._allow_code and runs_code(words):
-            _fail(f"model {words!r} names code, which is not run for a row of data; add ⟨allow-code⟩ if you trust it")
+            _fail(code_refusal(f"model {words!r}", holder="row"))
         return words
 
     def known_words(self, words: str) -> str:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeGuard
 
 from msgspec import Meta
 
+from capplan.core.named_code import code_refusal
 from capplan.core.workload import BatchChoice, Batches
 from capplan.errors import UsageError
 from capplan.verbs.constraints import ConstraintFields, admitting_as_stated
@@ -159,7 +160,7 @@ def answer_report(question: ReportQuestion, context: Context) -> "Report":
         load.write_text(json.dumps(question.load_fields), encoding="utf-8")
     named = [*question.models, *([""] if question.config is not None else [])]
     models, asked_gpus = with_swept_models(
-        [_source(words, question, context) for words in named], context.gpus(question)
+        [_source(words, question, context) for words in named], context.gpus(question), allow_code=question.allow_code
     )
     sizes = question.batches.sizes  # with every power of two below, so that batches between can be interpolated
     powers = {2**power for power in range(max(sizes).bit_length())}
@@ -178,7 +179,7 @@ def answer_report(question: ReportQuestion, context: Context) -> "Report":
     stated = admitting(stated, constraints, gpus=known, prices=prices, usd_per_kwh=question.usd_per_kwh)
     filters = PriceFilters(only_priced=question.priced, max_usd_per_hour=question.max_usd_per_hour)
     gpus = admitted_gpus(known, prices, stated, filters)
-    sources = _with_models(stated, models, folder=load.parent if load else Path())
+    sources = _with_models(stated, models, folder=load.parent if load else Path(), allow_code=question.allow_code)
     of_pipelines = pipeline.settings or pipeline.part_settings or pipeline.offload
     if of_pipelines and not any(_is_pipeline(source) for _, source in sources):
         raise UsageError("⟨set⟩, ⟨part⟩ and ⟨offload⟩ describe a pipeline, and no model here is one; drop them.")
@@ -207,12 +208,12 @@ def _known_prices(question: ReportQuestion, gpus: "GpuChoice", stated: "LoadFile
 
 
 def _with_models(
-    stated: "LoadFile", models: "Sequence[ModelSource]", *, folder: Path
+    stated: "LoadFile", models: "Sequence[ModelSource]", *, folder: Path, allow_code: bool
 ) -> "list[tuple[NamedLoad, ModelSource]]":
     """Pair every load with its model: the file's for services, else those of the question.
 
     Raises:
-        UsageError: a model is named twice, or not at all.
+        UsageError: a model is named twice or not at all, or the file names code that is not allowed.
     """
     from capplan.probe.inputs.grammar import ModelRequest
 
@@ -228,7 +229,13 @@ def _with_models(
         path = folder / words
         return str(path) if ":" not in words and path.is_file() else words
 
-    return [(load, ModelRequest(words=beside(load.model or ""))) for load in stated.loads]
+    named: list[tuple[NamedLoad, ModelSource]] = []
+    for load in stated.loads:
+        request = ModelRequest(words=beside(load.model or ""))
+        if request.names_code and not allow_code:
+            raise UsageError(f"service {load.name}: {code_refusal(f'the model {request.words[:120]!r}')}.")
+        named.append((load, request))
+    return named
 
 
 def _is_pipeline(source: "ModelSource") -> "TypeGuard[ModelRequest]":

@@ -76,7 +76,12 @@ def answer_validate(question: ValidateQuestion, context: Context) -> "ValidateAn
     if any(holds_pipelines(path) for path in question.measured):
         from capplan.app.pipelines.validate import validate_pipelines
 
-        return validate_pipelines(question.measured, calibration=question.calibration, feedback=context.feedback)
+        return validate_pipelines(
+            question.measured,
+            calibration=question.calibration,
+            feedback=context.feedback,
+            allow_code=question.allow_code,
+        )
     return validate(
         question.measured,
         keys=question.by,

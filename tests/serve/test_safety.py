@@ -41,6 +41,15 @@ def test_only_names_of_libraries_are_taken(served: Served, words: str):
     assert "Traceback" not in answer.detail
 
 
+@pytest.mark.parametrize("model", ["resnet50", None])
+def test_a_load_that_names_code_runs_none(served: Served, model: str | None):
+    service = {"name": "one", "model": "antigravity:Net", "service": {"peak": "1/s", "latency": "1s"}}
+    body = {"batches": [1], "gpus": ["l4"], "load": {"services": [service]}, **({"model": model} if model else {})}
+    answer = served.post("/api/v1/report", body)
+    assert answer.status == 400, answer.body
+    assert "antigravity" not in answer.detail or "names code" in answer.detail
+
+
 @pytest.mark.parametrize(
     "arguments",
     [

@@ -61,6 +61,7 @@ class PipelineRequest:
         degrees: the GPUs that share an item's sequence.
         source: how a door finds the model of a part; None finds it on this machine.
         is_strict: refuse a part with operators that could not be counted.
+        allow_code: import what parts name as Python code.
     """
 
     words: str
@@ -73,16 +74,20 @@ class PipelineRequest:
     degrees: Degrees = field(default_factory=Degrees)
     source: SourceOf | None = None
     is_strict: bool = False
+    allow_code: bool = False
 
     def pipeline(self) -> Pipeline:
         """Return the pipeline with its parameters and parts as they are set.
 
         Raises:
-            UsageError: there is no such pipeline, parameter or part.
+            UsageError: there is no such pipeline, parameter or part, or a part names code that is not allowed.
         """
         if self.workload.training is not None:
             raise UsageError(f"{self.words} is a pipeline, which runs: ⟨train⟩ is for a model; name a part of it.")
-        return with_part_settings(find_pipeline(self.words).with_settings(self.settings), self.part_settings)
+        found = find_pipeline(self.words)
+        if not self.allow_code:
+            found.refuse_code(self.words)
+        return with_part_settings(found.with_settings(self.settings), self.part_settings)
 
     def offloads(self, pipeline: Pipeline) -> tuple[Offload, ...]:
         """Return the places of waiting weights to try, the fastest first."""

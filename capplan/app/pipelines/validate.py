@@ -44,6 +44,7 @@ class MeasuredParts:
         pipelines: PipelineCalibration,
         calibration: Path | None = None,
         feedback: Feedback = SILENCE,
+        allow_code: bool = False,
     ) -> None:
         """Load the GPUs that rows name, with the calibrations of kernels and of pipelines.
 
@@ -52,7 +53,9 @@ class MeasuredParts:
             pipelines: the calibration of pipelines.
             calibration: a calibration of kernels; None for the one in force.
             feedback: where progress is shown.
+            allow_code: import what pipelines name as Python code.
         """
+        self._allow_code = allow_code
         known = find_gpus(GpuRequest()).known
         self.gpus: dict[str, GpuSpec] = {name: known[name] for name in gpus if name in known}
         context = PlanContext.of(
@@ -79,13 +82,14 @@ class MeasuredParts:
                 weights=quantised,
                 offload=Offload.NONE,
                 degrees=row.degrees,
+                allow_code=self._allow_code,
             )
             self._prepared[key] = prepare_pipeline(request, self._traced)[0]
         return self._prepared[key]
 
 
 def validate_pipelines(
-    files: Iterable[Path], *, calibration: Path | None = None, feedback: Feedback = SILENCE
+    files: Iterable[Path], *, calibration: Path | None = None, feedback: Feedback = SILENCE, allow_code: bool = False
 ) -> PipelineValidation:
     """Estimate every row of measured pipelines.
 
@@ -93,6 +97,7 @@ def validate_pipelines(
         files: CSV files, compressed or not.
         calibration: a calibration of kernels; None for the one in force.
         feedback: where progress is shown.
+        allow_code: import what pipelines name as Python code; else such rows are skipped.
 
     Raises:
         UsageError: a file is missing, unreadable, or lacks a column.
@@ -103,7 +108,11 @@ def validate_pipelines(
         skipped.update(table.skipped)
     rows = [row for table in tables for row in table.rows]
     parts = MeasuredParts(
-        {row.gpu for row in rows}, pipelines=load_pipeline_calibration(), calibration=calibration, feedback=feedback
+        {row.gpu for row in rows},
+        pipelines=load_pipeline_calibration(),
+        calibration=calibration,
+        feedback=feedback,
+        allow_code=allow_code,
     )
     judged, law = [], load_power_law()
     with feedback.progress(f"estimating {counted(len(rows), 'pipeline')}"):

@@ -12,6 +12,7 @@ from capplan.app.sweep.stages import imports_code, refuse_options
 from capplan.core.calibrate.measured import TRACE_SUFFIXES
 from capplan.core.gpus.prices import cheapest_on_demand
 from capplan.core.gpus.spec import GpuSpec
+from capplan.core.named_code import code_refusal
 from capplan.core.sweep.definition import GpuEntry, ModelEntry, ServingConditions, workload_label
 from capplan.errors import UnknownNameError, UsageError, nearest_names
 from capplan.files import exists, read_file
@@ -49,7 +50,7 @@ def expand_sweep(request: SweepRequest) -> Sweep:
     models = expand_models(request.definition.models, beside=request.file)
     for model in models:
         refuse_options(model)
-    if request.file is not None and not request.allow_code:
+    if not request.allow_code:
         _refuse_code(models, request.file)
     prices = load_prices(known, overlays=known.overlays)
     serves = any(isinstance(workload, ServingConditions) for workload in request.definition.workloads)
@@ -71,18 +72,19 @@ def expand_sweep(request: SweepRequest) -> Sweep:
     return sweep
 
 
-def _refuse_code(models: Iterable[SweepModel], file: Path) -> None:
+def _refuse_code(models: Iterable[SweepModel], file: Path | None) -> None:
     """Refuse models that are code to import, because a file of data runs none unless that is asked for.
+
+    Args:
+        models: the models of the sweep.
+        file: the file that names them; None for a sweep made in Python, where a pipeline's file alone is refused.
 
     Raises:
         UsageError: a model, its inputs or its preparation name code.
     """
     for model in models:
-        if model.unknown is None and imports_code(model):
-            raise UsageError(
-                f"{file}: the model {model.label[:120]!r} names code, which is not run for a file of data; add "
-                "⟨allow-code⟩ if you trust it."
-            )
+        if model.unknown is None and (file is not None or model.is_pipeline) and imports_code(model):
+            raise UsageError(f"{file or 'models'}: {code_refusal(f'the model {model.label[:120]!r}')}.")
 
 
 def _refuse_what_nothing_is_asked_of(sweep: Sweep) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from capplan.app.pipelines.diffusers import find_pipeline
 from capplan.app.sweep.request import LLM_PREFIX, SweepContext, SweepModel
 from capplan.app.sweep.schema import SCHEMA_VERSION
-from capplan.app.sweep.stages import is_code
+from capplan.app.sweep.stages import imports_code
 from capplan.app.trace_cache import TraceCache, TraceKey, files_named, library_versions, own_files
 from capplan.core.gpus.spec import GpuSpec
 from capplan.core.sweep.definition import AnyConditions, Conditions
@@ -103,7 +103,7 @@ class KeyMaker:
         if model.is_served:
             return digest_of(["served", find_model(request.words.removeprefix(LLM_PREFIX))])
         if model.is_pipeline:
-            if is_code(request.words):
+            if imports_code(model):
                 return None
             pipeline = find_pipeline(request.words)
             files = [_contents(part.model) for part in pipeline.parts]

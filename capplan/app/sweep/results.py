@@ -12,6 +12,7 @@ from capplan.app.sweep import tables
 from capplan.app.sweep.progress import PROGRESS_FILE, LiveStanding, read_progress
 from capplan.app.sweep.records import PENDING, STATE_FOLDER, has_state
 from capplan.app.sweep.store import read_contents, read_job_rows, read_manifest, read_pending
+from capplan.core.named_code import code_refusal
 from capplan.errors import UsageError
 from capplan.probe.inputs.grammar import ModelRequest
 
@@ -144,21 +145,27 @@ def is_sweep(words: str) -> bool:
         return False
 
 
-def with_swept_models(models: Sequence[ModelSource], gpus: GpuRequest) -> tuple[tuple[ModelSource, ...], GpuRequest]:
+def with_swept_models(
+    models: Sequence[ModelSource], gpus: GpuRequest, *, allow_code: bool = False
+) -> tuple[tuple[ModelSource, ...], GpuRequest]:
     """Return a sweep's models in the place of its folder, and its GPUs where none are named.
 
     Args:
         models: what a report is asked for; a model's words may name a folder that `capplan sweep` wrote.
         gpus: the GPUs that it is asked for.
+        allow_code: import models that the folder names as code.
 
     Raises:
-        UsageError: the folder is damaged, no model has an answer, or there are too many for a report.
+        UsageError: the folder is damaged, no model has an answer, there are too many for a report, or one names code
+            that is not allowed.
     """
     named: list[ModelSource] = []
     swept_ids: dict[str, None] = {}
     for model in models:
         if isinstance(model, ModelRequest) and is_sweep(model.words):
             swept, ids = swept_models(Path(model.words))
+            if code := [each.words for each in swept if each.names_code and not allow_code]:
+                raise UsageError(f"{model.words}: {code_refusal(f'the model {code[0][:120]!r}')}.")
             named += swept
             swept_ids |= dict.fromkeys(ids)
         else:

@@ -6,7 +6,7 @@ from typing import Any
 
 from capplan.app.deployments import Deployments
 from capplan.app.feedback import SILENCE
-from capplan.app.models import Model, QuantisedModel, ReadModel, TracedModel, may_name_trace, open_model
+from capplan.app.models import Model, QuantisedModel, ReadModel, TracedModel, open_model
 from capplan.app.pipelines.answer import OpenedPipeline, PipelineRequest
 from capplan.app.pipelines.diffusers import find_pipeline, names_pipeline
 from capplan.app.plan import PlanContext, PlanTerms
@@ -32,8 +32,7 @@ from capplan.llm.core.search.estimate import estimate_serving
 from capplan.llm.core.search.room import OversizeError, served_demand
 from capplan.llm.core.serving.estimate import ServingEstimate, ServingPoint
 from capplan.llm.core.sharding import Sharding
-from capplan.probe.diffusers_index import PREFIX, published_component, published_name
-from capplan.probe.target.names import ZOOS, canonical_words
+from capplan.probe.target.names import canonical_words
 from capplan.specs import Gpus
 from capplan.wording import as_options
 
@@ -383,28 +382,11 @@ def _answer_s(point: ServingPoint, output_len: float, tokens_per_s: float) -> fl
     return point.concurrency * output_len / tokens_per_s
 
 
-_NO_CODE = (*ZOOS, "hf", LLM_PREFIX.rstrip(":"))
-"""Kinds of names that choose no code: models of libraries, transformers architectures, language models."""
-
-
-def is_code(words: str) -> bool:
-    """Return True if words name code to import, or a pipeline with a part that is code or is prepared by code."""
-    if names_pipeline(words):
-        named = words.removeprefix(PREFIX)
-        if named != words:
-            return published_name(named) is None
-        parts = find_pipeline(words).parts
-        return any(is_code(part.model) or any(":" in step for step in part.prepare) for part in parts)
-    kind, colon, rest = words.partition(":")
-    if may_name_trace(words) or (f"{kind}:" == PREFIX and published_component(rest)):
-        return False
-    return words.endswith(".py") or (bool(colon) and kind not in _NO_CODE)
-
-
 def imports_code(model: SweepModel) -> bool:
-    """Return True if a model is made, fed or prepared by code that its entry names."""
-    asked = model.request
-    return is_code(asked.words) or bool(asked.inputs_from or asked.prepare)
+    """Return True if a model is made, fed or prepared by code that its entry or its pipeline's file names."""
+    if model.is_pipeline:
+        return find_pipeline(model.request.words).code_part is not None
+    return not model.is_served and model.request.names_code
 
 
 def refuse_options(model: SweepModel) -> None:
@@ -432,6 +414,7 @@ def _request(model: SweepModel) -> PipelineRequest:
     return PipelineRequest(
         words=model.request.words, settings=dict(own.settings), part_settings=dict(own.part_settings),
         offload=Offload(own.offload) if own.offload else None, states_precision=True,
+        allow_code=True,  # what is not allowed was refused when the sweep's names were looked up
     )  # fmt: skip
 
 

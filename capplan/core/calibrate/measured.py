@@ -4,6 +4,7 @@ import shlex
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from capplan.core.named_code import names_code
 from capplan.core.workload import Workload
 
 
@@ -21,7 +22,6 @@ CPU_AT_HAND = "cpu-at-hand"
 CELL_KEYS = ("gpu", "framework", "torch", "precision", "layout", "task")
 """What makes a cell of a validation, unless other columns are named."""
 
-_ZOO = ("torchvision", "timm", "hf")
 TRACE_SUFFIXES = (".trace.json", ".trace.json.gz")
 
 
@@ -42,20 +42,9 @@ _CODE_OPTIONS = ("--inputs-from", "--prepare")
 
 
 def runs_code(words: str) -> bool:
-    """Return True if looking a model up by these words would import code that the words choose.
-
-    A name in a model library and a trace file choose none. Everything else does or may: a Python file, a module of any
-    installed package, an exported program, a function that makes inputs.
-    """
+    """Return True if looking a model up by the words of a measurement would import code that they choose."""
     model, options = split_words(words)
-    if any(option.partition("=")[0] in _CODE_OPTIONS for option in options):
-        return True
-    if model.endswith(TRACE_SUFFIXES):
-        return False
-    kind, colon, _ = model.partition(":")
-    if colon:
-        return kind not in _ZOO
-    return model.endswith((".py", ".pt2")) or "/" in model or "\\" in model
+    return any(option.partition("=")[0] in _CODE_OPTIONS for option in options) or names_code(model)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
+from capplan.core.named_code import code_refusal, names_code
 from capplan.core.ops.attention import AttentionBackend
 from capplan.core.pipelines.expression import Number, evaluate, filled
 from capplan.core.workload import Framework, Precision
@@ -115,6 +116,20 @@ class Pipeline:
     precision: Precision | None = None
     offload: Offload | None = None
     notes: tuple[str, ...] = ()
+
+    @property
+    def code_part(self) -> Part | None:
+        """The first part whose model or preparation names code; None where none does."""
+        return next((part for part in self.parts if names_code(part.model, prepare=part.prepare)), None)
+
+    def refuse_code(self, words: str) -> None:
+        """Refuse a pipeline with a part that names code.
+
+        Raises:
+            UsageError: there is such a part.
+        """
+        if (part := self.code_part) is not None:
+            raise UsageError(f"{words}: {code_refusal(f'the part {part.name[:120]!r}')}.")
 
     def with_settings(self, settings: Mapping[str, Number]) -> "Pipeline":
         """Return the pipeline with other values of its parameters.

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from math import prod
 from typing import Any, TypeAlias
 
+from capplan.core.named_code import names_code
 from capplan.core.trace.types import ITEM_BYTES, Affine
 from capplan.errors import UsageError, nearest_names
 
@@ -184,6 +185,11 @@ class ModelRequest:
         )  # fmt: skip
         words += [option for option, is_set in (("--as-cpu", self.as_cpu), ("--grad", self.grad)) if is_set]
         return (*words, *(word for option, value in single if value is not None for word in (option, str(value))))
+
+    @property
+    def names_code(self) -> bool:
+        """True if opening the model would import code that the words or options choose."""
+        return names_code(self.words, inputs_from=self.inputs_from, prepare=self.prepare)
 
     def parse(self) -> InputRequest:
         """Read the options' values.

@@ -291,6 +291,9 @@ class PipelineItemFields:
             topic=Topic.MODEL, doors=SWEPT,
         ),
     ] = None  # fmt: skip
+    allow_code: Annotated[
+        bool, Option(help="Import models that a file names as Python code.", topic=Topic.MODEL, doors=HERE)
+    ] = False
 
 
 @dataclass(frozen=True, kw_only=True)

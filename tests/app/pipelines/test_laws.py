@@ -17,7 +17,7 @@ GPU = "h100-sxm5-80gb"
 
 def planned(path: Path, **settings: int) -> Fit:
     """Return the plan of a pipeline on one GPU at a batch of one item."""
-    plan: Plan = capplan.plan(str(path), gpus=[GPU], batches=[1], settings=settings)
+    plan: Plan = capplan.plan(str(path), allow_code=True, gpus=[GPU], batches=[1], settings=settings)
     return plan.fits[0]
 
 
@@ -40,7 +40,10 @@ def test_the_parts_add_up_to_the_whole(pipeline_file: Path) -> None:
 
 
 def test_a_part_that_never_runs_costs_its_weights_alone(pipeline_file: Path) -> None:
-    none, plan = planned(pipeline_file, steps=0), capplan.plan(str(pipeline_file), gpus=[GPU], batches=[1])
+    none, plan = (
+        planned(pipeline_file, steps=0),
+        capplan.plan(str(pipeline_file), allow_code=True, gpus=[GPU], batches=[1]),
+    )
     assert part_s(none, "denoiser") == 0
     assert none.memory.total_bytes.expected <= plan.fits[0].memory.total_bytes.expected
     weights = sum(part.size_bytes.expected for part in none.memory.parts if "weights" in part.name)
@@ -54,7 +57,7 @@ def test_a_pipeline_of_one_part_is_the_part(pipeline_file: Path) -> None:
     batches = [1, 8, 1024]
     gpus = [GPU, "l4", "t4"]
     model = capplan.plan("mixer.py:Mixer", inputs=["x=77x64"], gpus=gpus, batches=batches)
-    pipeline = capplan.plan(str(alone), gpus=gpus, batches=batches)
+    pipeline = capplan.plan(str(alone), allow_code=True, gpus=gpus, batches=batches)
     assert [fit.latency for fit in pipeline.fits] == [fit.latency for fit in model.fits]
     assert [fit.memory.total_bytes for fit in pipeline.fits] == [fit.memory.total_bytes for fit in model.fits]
     assert [fit.max_batch for fit in pipeline.fits] == [fit.max_batch for fit in model.fits]
@@ -63,7 +66,7 @@ def test_a_pipeline_of_one_part_is_the_part(pipeline_file: Path) -> None:
 
 def test_offloading_takes_less_memory_and_more_time(pipeline_file: Path) -> None:
     fits = [
-        capplan.plan(str(pipeline_file), gpus=[GPU], batches=[1], offload=offload).fits[0]
+        capplan.plan(str(pipeline_file), allow_code=True, gpus=[GPU], batches=[1], offload=offload).fits[0]
         for offload in ("none", "model", "sequential")
     ]
     memory = [fit.memory.total_bytes.expected for fit in fits]
@@ -76,7 +79,7 @@ def test_offloading_takes_less_memory_and_more_time(pipeline_file: Path) -> None
 
 def test_parts_on_other_devices_leave_the_batch_its_time_and_follow_at_that_of_the_busiest(pipeline_file: Path) -> None:
     plain, stream, another = (
-        capplan.plan(str(pipeline_file), gpus=[GPU], batches=[4], part_settings=settings).fits[0]
+        capplan.plan(str(pipeline_file), allow_code=True, gpus=[GPU], batches=[4], part_settings=settings).fits[0]
         for settings in ({}, {"decoder.on": "stream"}, {"decoder.on": "another"})
     )
     times = {part.name: part.total_s for part in plain.parts}
@@ -96,7 +99,7 @@ def test_a_part_that_waits_for_none_runs_beside_the_others_where_it_has_a_device
 ) -> None:
     apart = {"encoder.on": "epyc-9654", "denoiser.after": (), "decoder.after": ["encoder", "denoiser"]}
     apart["encoder.precision"] = "fp32"
-    plan = capplan.plan(str(pipeline_file), gpus=[GPU], batches=[1], part_settings=apart)
+    plan = capplan.plan(str(pipeline_file), allow_code=True, gpus=[GPU], batches=[1], part_settings=apart)
     [fit] = plan.fits
     encoder, denoiser, decoder = fit.parts
     assert (encoder.start_s, denoiser.start_s, encoder.on, encoder.peak_bytes) == (0, 0, "epyc-9654", 0)
@@ -122,13 +125,13 @@ def test_part_settings_that_say_nothing_are_refused(
     pipeline_file: Path, settings: dict[str, str], message: str
 ) -> None:
     with pytest.raises(CapplanError, match=message):
-        capplan.plan(str(pipeline_file), gpus=[GPU], part_settings=settings)
+        capplan.plan(str(pipeline_file), allow_code=True, gpus=[GPU], part_settings=settings)
 
 
 def test_a_gpu_unlike_the_measured_ones_has_the_widest_range(pipeline_file: Path) -> None:
     pipeline_file.write_text(pipeline_file.read_text().replace("times: steps", "times: steps\n    kind: denoiser"))
     gpus = ["h100-sxm5-80gb", "h100-pcie-80gb", "a100-pcie-80gb"]  # measured, of the same chips, of others
-    plan = capplan.plan(str(pipeline_file), gpus=gpus, batches=[1], settings={"steps": 10_000})
+    plan = capplan.plan(str(pipeline_file), allow_code=True, gpus=gpus, batches=[1], settings={"steps": 10_000})
     widths = {fit.gpu.id: fit.latency.latency_s.high / fit.latency.latency_s.expected for fit in plan.fits}
     assert [name for name, _ in sorted(widths.items(), key=lambda item: item[1])] == gpus
 
@@ -141,7 +144,7 @@ def test_one_sample_a_run_is_whole_at_every_batch(pipeline_file: Path) -> None:
 
 def test_layers_that_are_copied_ahead_take_the_longer_of_copying_and_computing(pipeline_file: Path) -> None:
     none, streamed, sequential = (
-        capplan.plan(str(pipeline_file), gpus=[GPU], batches=[1], offload=offload).fits[0]
+        capplan.plan(str(pipeline_file), allow_code=True, gpus=[GPU], batches=[1], offload=offload).fits[0]
         for offload in ("none", "streamed", "sequential")
     )
     h100 = none.gpu.pcie_bytes_per_s
@@ -159,7 +162,7 @@ def test_layers_that_are_copied_ahead_take_the_longer_of_copying_and_computing(p
 
 
 def test_a_larger_batch_never_takes_less_memory_or_time(pipeline_file: Path) -> None:
-    plan = capplan.plan(str(pipeline_file), gpus=[GPU], batches=[1, 2, 4, 8, 16])
+    plan = capplan.plan(str(pipeline_file), allow_code=True, gpus=[GPU], batches=[1, 2, 4, 8, 16])
     fits = sorted(plan.fits, key=lambda fit: fit.batch)
     allocated = [fit.memory.peak_allocated_bytes.expected for fit in fits]
     assert allocated == sorted(allocated)
@@ -170,7 +173,9 @@ def test_parts_add_up_under_a_power_limit_too_and_the_short_answer_says_joules_p
     # so many tokens that the card computes, and the steps draw more than a limit just above what it draws without work
     large = {"tokens": 2_000_000}
     free, capped = (
-        capplan.plan(str(pipeline_file), gpus=[GPU], batches=[1], settings=large, power_limit_w=limit_w)
+        capplan.plan(
+            str(pipeline_file), allow_code=True, gpus=[GPU], batches=[1], settings=large, power_limit_w=limit_w
+        )
         for limit_w in (700, 210)
     )
     before, after = free.fits[0], capped.fits[0]
@@ -191,7 +196,7 @@ def test_parts_add_up_under_a_power_limit_too_and_the_short_answer_says_joules_p
 )
 def test_settings_that_say_nothing_are_refused(pipeline_file: Path, settings: dict[str, int], message: str) -> None:
     with pytest.raises(CapplanError, match=message):
-        capplan.plan(str(pipeline_file), gpus=[GPU], settings=settings)
+        capplan.plan(str(pipeline_file), allow_code=True, gpus=[GPU], settings=settings)
 
 
 def test_a_setting_beside_a_model_is_refused(pipeline_file: Path) -> None:
@@ -201,7 +206,12 @@ def test_a_setting_beside_a_model_is_refused(pipeline_file: Path) -> None:
 
 def test_a_job_on_two_gpus_takes_twice_the_time_from_batch_to_batch(pipeline_file: Path) -> None:
     plan = capplan.plan(
-        str(pipeline_file), gpus=[GPU], batches=[1], samples=7200, part_settings={"decoder.on": "another"}
+        str(pipeline_file),
+        allow_code=True,
+        gpus=[GPU],
+        batches=[1],
+        samples=7200,
+        part_settings={"decoder.on": "another"},
     )
     [fit] = plan.fits
     hours = plan.gpu_hours(fit)

@@ -30,10 +30,12 @@ def test_a_sweep_plans_a_pipeline_with_the_figures_of_a_plan_and_keeps_them(
     pipeline_file: Path, tmp_path: Path
 ) -> None:
     asked = {"batch": [1, 64], "precision": "fp16", "energy": True}
-    request = make_request(tmp_path / "out", [str(pipeline_file)], workloads=[asked])
+    request = make_request(tmp_path / "out", [str(pipeline_file)], allow_code=True, workloads=[asked])
     sweep(request)
     rows = read_sweep(tmp_path / "out").query("select * from sweep order by gpu, batch").to_pylist()
-    plan = capplan.plan(str(pipeline_file), batches=[1, 64], gpus=["l4", "t4"], precision="fp16", energy=True)
+    plan = capplan.plan(
+        str(pipeline_file), allow_code=True, batches=[1, 64], gpus=["l4", "t4"], precision="fp16", energy=True
+    )
     assert len(rows) == 4
     for row in rows:
         [fit] = [fit for fit in plan.fits if (fit.gpu.id, fit.batch) == (row["gpu"], row["batch"])]
@@ -51,7 +53,9 @@ def test_a_sweep_plans_a_pipeline_with_the_figures_of_a_plan_and_keeps_them(
 
 def test_a_sweep_over_settings_of_a_pipeline_has_a_model_for_each_choice(pipeline_file: Path, tmp_path: Path) -> None:
     entry = {"model": str(pipeline_file), "set": {"steps": [10, 20]}, "part": {"decoder.precision": "fp32"}}
-    made = expand_sweep(make_request(tmp_path / "out", [{**entry, "offload": "model"}], workloads=[{}]))
+    made = expand_sweep(
+        make_request(tmp_path / "out", [{**entry, "offload": "model"}], allow_code=True, workloads=[{}])
+    )
     told = "--part decoder.precision=fp32 --offload model"
     assert [model.label for model in made.models] == [f"{pipeline_file} --set steps={n} {told}" for n in (10, 20)]
     [conditions] = made.context.workloads.values()
@@ -59,7 +63,13 @@ def test_a_sweep_over_settings_of_a_pipeline_has_a_model_for_each_choice(pipelin
     gpu = made.context.gpus["l4"]
     columns = pipeline_columns(made.models[1], conditions, made.context, [gpu])
     plan = capplan.plan(
-        str(pipeline_file), batches=[1], gpus=["l4"], precision="fp32", settings={"steps": 20}, offload="model"
+        str(pipeline_file),
+        allow_code=True,
+        batches=[1],
+        gpus=["l4"],
+        precision="fp32",
+        settings={"steps": 20},
+        offload="model",
     )
     assert list(columns["latency_s"]) == [plan.fits[0].latency.latency_s.expected]
 
@@ -75,7 +85,7 @@ def test_a_sweep_over_settings_of_a_pipeline_has_a_model_for_each_choice(pipelin
 def test_settings_of_a_sweep_that_say_nothing_are_refused(
     pipeline_file: Path, tmp_path: Path, entry: dict[str, object], message: str
 ) -> None:
-    request = make_request(tmp_path / "out", [{"model": str(pipeline_file), **entry}])
+    request = make_request(tmp_path / "out", [{"model": str(pipeline_file), **entry}], allow_code=True)
     with pytest.raises(UsageError, match=message):
         expand_sweep(request)
 
@@ -86,6 +96,8 @@ def test_a_sweep_of_a_file_runs_no_code_of_a_pipeline_and_takes_no_options_of_a_
     own = make_request(tmp_path / "out", [str(pipeline_file)], file=tmp_path / "sweep.yaml")
     with pytest.raises(UsageError, match="names code, which is not run for a file of data"):
         expand_sweep(own)
+    with pytest.raises(UsageError, match="names code, which is not run for a file of data"):
+        expand_sweep(replace(own, file=None))  # a sweep made in Python names a file all the same
     assert expand_sweep(replace(own, allow_code=True)).models
     names = ["pipeline:whisper-small", "diffusers:black-forest-labs/FLUX.1-dev"]
     assert len(expand_sweep(make_request(tmp_path / "out", names, file=tmp_path / "sweep.yaml")).models) == 2
@@ -100,7 +112,12 @@ def test_a_report_of_a_pipeline_obeys_formats_and_renders_its_risk(pipeline_file
     (tmp_path / "load.yaml").write_text(LOAD)
     made = {
         precision: capplan.make_report(
-            str(pipeline_file), gpus=["l4"], batches=[1, 2], load=tmp_path / "load.yaml", precision=precision
+            str(pipeline_file),
+            allow_code=True,
+            gpus=["l4"],
+            batches=[1, 2],
+            load=tmp_path / "load.yaml",
+            precision=precision,
         )
         for precision in (None, "fp32")
     }
@@ -108,7 +125,7 @@ def test_a_report_of_a_pipeline_obeys_formats_and_renders_its_risk(pipeline_file
         assert f"Planned for {shown}, inference" in str(render_report(made[precision], ".md"))
     assert "95th percentile at peak" in str(render_report(made["fp32"], ".html"))
     with pytest.raises(UsageError, match="is a pipeline: seq_len belongs to a model"):
-        capplan.make_report(str(pipeline_file), gpus=["l4"], batches=[1], seq_len=8)
+        capplan.make_report(str(pipeline_file), allow_code=True, gpus=["l4"], batches=[1], seq_len=8)
 
 
 def rows_of(request: SweepRequest) -> list[dict[str, Any]]:
@@ -122,14 +139,16 @@ def rows_of(request: SweepRequest) -> list[dict[str, Any]]:
 
 def test_a_sweep_counts_both_gpus_of_a_pipeline_that_has_a_part_on_another(pipeline_file: Path, tmp_path: Path) -> None:
     entry = {"model": str(pipeline_file), "part": {"decoder.on": "another"}}
-    [row] = rows_of(make_request(tmp_path / "out", [entry], gpus=["l4"], workloads=[{"batch": [1]}]))
+    [row] = rows_of(make_request(tmp_path / "out", [entry], allow_code=True, gpus=["l4"], workloads=[{"batch": [1]}]))
     assert (row["status"], row["gpus"]) == ("fits", 2)
 
 
 def test_layers_that_are_copied_ahead_are_weights_of_the_row(pipeline_file: Path, tmp_path: Path) -> None:
     entry = {"model": str(pipeline_file), "offload": "streamed"}
     [row] = rows_of(
-        make_request(tmp_path / "out", [entry], gpus=["l4"], workloads=[{"batch": [1], "precision": "fp16"}])
+        make_request(
+            tmp_path / "out", [entry], allow_code=True, gpus=["l4"], workloads=[{"batch": [1], "precision": "fp16"}]
+        )
     )
     # Two layers of a part are on the GPU at once: those of a mixer of 64, or of 128, in two bytes.
     mixers = {2 * (width * 4 * width + 4 * width + 4 * width * width + width) for width in (64, 128)}
@@ -156,7 +175,7 @@ def test_parts_that_differ_in_their_arguments_alone_are_two_models(pipeline_file
         path = pipeline_file.parent / f"deep-{depth}.pipeline.yaml"
         part = f'{{model: "deep.py:Deep", arguments: {{depth: {depth}}}, inputs: ["x=8"]}}'
         path.write_text(f"parts: {{deep: {part}}}\n", encoding="utf-8")
-        [place] = prepare_pipeline(PipelineRequest(words=str(path)), traced)
+        [place] = prepare_pipeline(PipelineRequest(words=str(path), allow_code=True), traced)
         counts.append(place.facts.parameter_count)
     assert counts == [8 * 8 + 8, 3 * (8 * 8 + 8)]
 

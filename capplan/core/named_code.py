@@ -1,0 +1,32 @@
+"""Decide whether words of a file name code to import: the one rule, which every reader of models in files asks."""
+
+from collections.abc import Iterable
+
+LIBRARIES = ("torchvision", "timm", "hf", "diffusers")
+"""What may stand before a colon in a model's words without choosing code: libraries, whose own code runs."""
+
+
+def names_code(words: str, *, inputs_from: str | None = None, prepare: Iterable[str] = ()) -> bool:
+    """Return True if opening a model would import code that its words, inputs or preparation choose.
+
+    What is not known to choose none does: a colon behind anything but a library, whatever the words end with.
+
+    Args:
+        words: what names the model, or what stands in the place of one.
+        inputs_from: the function that makes its inputs.
+        prepare: its steps, of which FILE.py:FUNCTION and package.module:FUNCTION are code.
+    """
+    if inputs_from or any(":" in step for step in prepare):
+        return True
+    kind, colon, _ = words.partition(":")
+    return kind not in LIBRARIES if colon else words.endswith(".py")
+
+
+def code_refusal(what: str, *, holder: str = "file") -> str:
+    """Return the end of the sentence that refuses code named by data, after where it stands.
+
+    Args:
+        what: what names the code, such as "the model 'net.py:Net'".
+        holder: what the code is not run for: a file, or a row of one.
+    """
+    return f"{what} names code, which is not run for a {holder} of data; add ⟨allow-code⟩ if you trust it"
