@@ -1,6 +1,7 @@
 """Read exports of prices: of AWS, Azure, GCP, RunPod and Shadeform as JSON, of SkyPilot's catalogue as CSV."""
 
 import json
+import math
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from typing import Any
 from capplan.core.gpus.machines import MachineType
 from capplan.core.gpus.prices import PriceKind, Term
 from capplan.errors import UsageError
+from capplan.specs.foreign_numbers import read_number
 from capplan.specs.providers import Providers
 from capplan.tables import read_cells
 
@@ -73,11 +75,39 @@ def read_export(path: Path, providers: Providers, *, read_on: date) -> Export | 
     for key, read in _READERS.items():
         if isinstance(document, dict) and key in document:
             try:
-                rows = tuple(read(document, providers, f"{read_on}"))
-            except (KeyError, TypeError, ValueError, AttributeError, StopIteration) as error:
-                raise UsageError(f"{path}: has {key}, but not in the form of its export ({error}).") from error
+                rows = tuple(map(_of_texts, read(document, providers, f"{read_on}")))
+            except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError) as error:
+                reason = f"{error!s:.200}"
+                raise UsageError(f"{path}: has {key}, but not in the form of its export ({reason}).") from error
             return Export(rows=rows, kind=PriceKind.READ)
     raise UsageError(f"{path}: is no export that is known: JSON with one of {', '.join(_READERS)} at its top.")
+
+
+def _of_texts(row: Mapping[str, Any]) -> Row:
+    """Return a row whose values are texts, which JSON does not promise.
+
+    Raises:
+        ValueError: one is not, or cannot be written.
+    """
+    for name, value in row.items():
+        if not isinstance(value, str):
+            raise ValueError(f"{name} is {value!r:.60}, which is no text")
+        if any("\ud800" <= sign <= "\udfff" for sign in value):
+            raise ValueError(f"{name} holds half of a character")
+    return {name: value.strip() for name, value in row.items()}
+
+
+def _usd(value: Any) -> float:
+    """Return a price that JSON holds as a number or as a text.
+
+    Raises:
+        ValueError: it is neither, or not finite.
+    """
+    if isinstance(value, str):
+        return read_number(value)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise ValueError(f"{value!r:.60} is no price")
+    return float(value)
 
 
 def _json(path: Path) -> Any:
@@ -105,7 +135,7 @@ def _skypilot(path: Path, providers: Providers, read_on: date) -> Export | None:
             continue
         shared = {
             "provider": provider, "gpu": _gpu(providers, provider, row["InstanceType"], row["AcceleratorName"]),
-            "gpus": f"{float(row['AcceleratorCount'] or 0):g}", "instance": row["InstanceType"],
+            "gpus": f"{read_number(row['AcceleratorCount'] or '0'):g}", "instance": row["InstanceType"],
             "region": row["Region"], "date": f"{read_on}", "date_is": "not-after",
         }  # fmt: skip
         for column, term in (("Price", Term.ON_DEMAND), ("SpotPrice", Term.SPOT)):
@@ -146,7 +176,7 @@ def _azure(document: Mapping[str, Any], providers: Providers, day: str) -> Itera
         machine = providers.machine("azure", sku)
         if machine is None or "Windows" in item.get("productName", "") or "Low Priority" in name:
             continue
-        price, term = float(item["retailPrice"]), Term.SPOT if "Spot" in name else Term.ON_DEMAND
+        price, term = _usd(item["retailPrice"]), Term.SPOT if "Spot" in name else Term.ON_DEMAND
         if item.get("type") == "Reservation":
             years = item["reservationTerm"]
             if years not in _HOURS:
@@ -181,8 +211,9 @@ def _aws_products(document: Mapping[str, Any], providers: Providers, day: str) -
                     continue
                 for dimension in offer["priceDimensions"].values():
                     price = dimension["pricePerUnit"].get("USD", "")
-                    if dimension.get("unit") == "Hrs" and price and float(price) > 0:
-                        yield _offer(machine, facts.get("regionCode") or facts["location"], term, price, day)
+                    if dimension.get("unit") == "Hrs" and price and (usd := _usd(price)) > 0:
+                        region = facts.get("regionCode") or facts["location"]
+                        yield _offer(machine, region, term, f"{usd:.10g}", day)
 
 
 def _aws_spot(document: Mapping[str, Any], providers: Providers, day: str) -> Iterator[Row]:
@@ -193,7 +224,7 @@ def _aws_spot(document: Mapping[str, Any], providers: Providers, day: str) -> It
             continue
         key = (entry["InstanceType"], entry["AvailabilityZone"])
         if key not in newest or entry["Timestamp"] > newest[key][0]:
-            newest[key] = (entry["Timestamp"], float(entry["SpotPrice"]))
+            newest[key] = (entry["Timestamp"], _usd(entry["SpotPrice"]))
     regions: dict[tuple[str, str], list[tuple[str, float]]] = {}
     for (instance, zone), price in newest.items():
         regions.setdefault((instance, zone.rstrip("abcdefgh")), []).append(price)
@@ -204,9 +235,9 @@ def _aws_spot(document: Mapping[str, Any], providers: Providers, day: str) -> It
         prices = [usd for _, usd in zones]
         stated = max(when for when, _ in zones)[:10]
         yield {
-            **_offer(machine, region, Term.SPOT, f"{min(prices):g}", stated or day),
+            **_offer(machine, region, Term.SPOT, f"{min(prices):.10g}", stated or day),
             "date_is": "",
-            "zones": f"{min(prices):g} {max(prices):g}",
+            "zones": f"{min(prices):.10g} {max(prices):.10g}",
         }
 
 
@@ -219,7 +250,7 @@ def _runpod(document: Mapping[str, Any], providers: Providers, day: str) -> Iter
             if gpu.get(column):
                 yield {
                     "provider": "runpod", "gpu": gpu["id"], "gpus": "1", "instance": gpu["id"], "region": "global",
-                    "term": term.value, "price": f"{gpu[column]:g}", "date": day, "date_is": "not-after",
+                    "term": term.value, "price": f"{_usd(gpu[column]):g}", "date": day, "date_is": "not-after",
                 }  # fmt: skip
 
 
@@ -233,7 +264,7 @@ def _shadeform(document: Mapping[str, Any], providers: Providers, day: str) -> I
             yield {
                 "provider": provider, "gpu": _gpu(providers, provider, instance, name, form),
                 "gpus": str(held["num_gpus"]), "instance": instance, "region": place["region"],
-                "term": Term.ON_DEMAND.value, "price": f"{offer['hourly_price'] / 100:g}", "date": day,
+                "term": Term.ON_DEMAND.value, "price": f"{_usd(offer['hourly_price']) / 100:g}", "date": day,
                 "date_is": "not-after", "note": "resold through Shadeform",
             }  # fmt: skip
 
@@ -271,7 +302,7 @@ def _gcp(document: Mapping[str, Any], providers: Providers, day: str) -> Iterato
             continue
         expression = sku["pricingInfo"][-1]["pricingExpression"]
         price = expression["tieredRates"][-1]["unitPrice"]
-        usd = int(price.get("units", 0)) + price.get("nanos", 0) / 1e9
+        usd = _usd(price.get("units", 0)) + _usd(price.get("nanos", 0)) / 1e9
         for region in sku["serviceRegions"]:
             parts[part, term, region] = usd, price.get("currencyCode", "")
     machines = {machine.name: machine for machine in providers.providers["gcp"].machines.values()}

@@ -1,7 +1,7 @@
 """Turn price quotes (CSV, XLSX or YAML) into price files: one per provider and day."""
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import date, datetime
 from pathlib import Path
@@ -13,7 +13,9 @@ import yaml
 from capplan.core.gpus.prices import CURRENCY, NO_TERMS, DateKind, PriceKind, PriceTier, QuoteTerms, Term
 from capplan.core.gpus.spec import GpuSpec
 from capplan.errors import UsageError, nearest_names
+from capplan.specs.foreign_numbers import read_number
 from capplan.specs.price_exports import read_export
+from capplan.specs.prices import MAX_AMOUNT, MOST_GPUS
 from capplan.specs.providers import load_providers
 from capplan.specs.strict_yaml import read_yaml
 from capplan.tables import UnreadableRowError, read_cells
@@ -27,6 +29,8 @@ OPTIONAL_COLUMNS = (
 
 _TERM_NUMBERS = ("lead_time_days", "warranty_years")
 MAX_ROWS = 100_000
+_LONGEST_PROVIDER = 100
+_LEAST_AMOUNT = 1e-9
 
 Member = TypeVar("Member", PriceTier, DateKind)
 _SYNONYMS = {
@@ -105,10 +109,9 @@ def import_quotes(path: Path, gpus: Mapping[str, GpuSpec], *, read_on: date) -> 
     left_out: list[SkippedQuote] = []
     for number, row in rows:
         try:
-            quote = _quote(row, gpus, default_source=path.name)
-            if export is not None:
-                quote = replace(quote, kind=export.kind, zones=tuple(map(float, row.get("zones", "").split())))
-            quotes.append(quote)
+            zones = "" if export is None else row.get("zones", "")
+            quote = _quote(row, gpus, default_source=path.name, zones=zones)
+            quotes.append(quote if export is None else replace(quote, kind=export.kind))
         except UnreadableRowError as error:
             left_out.append(SkippedQuote(row=number, reason=str(error)))
     return ImportedPrices(files=price_files(quotes, read_on=read_on), quotes=tuple(quotes), left_out=tuple(left_out))
@@ -154,7 +157,7 @@ def _yaml_rows(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
 
 def _scalar_words(value: object) -> str:
     """Write a value as a cell of a table holds it."""
-    return "" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+    return "" if value is None else str(value).lower() if isinstance(value, bool) else str(value).strip()
 
 
 def _xlsx_rows(path: Path) -> Iterator[list[str]]:
@@ -171,7 +174,7 @@ def _xlsx_rows(path: Path) -> Iterator[list[str]]:
         raise UsageError(f"{path}: is not a workbook that can be read ({error}).") from error
 
 
-def _quote(row: Mapping[str, str], gpus: Mapping[str, GpuSpec], *, default_source: str) -> Quote:
+def _quote(row: Mapping[str, str], gpus: Mapping[str, GpuSpec], *, default_source: str, zones: str) -> Quote:
     """Read a row, each cell once; all that is wrong with it is named, so that a user mends a table in one pass.
 
     Raises:
@@ -193,8 +196,9 @@ def _quote(row: Mapping[str, str], gpus: Mapping[str, GpuSpec], *, default_sourc
     price = read(_price, row, count or 1)
     dated = read(_day, row["date"], row.get("date_is", ""))
     tier = read(_member, row.get("tier") or PriceTier.QUOTED.value, PriceTier)
-    numbers = {name: read(_positive, given, name) for name in _TERM_NUMBERS if (given := row.get(name))}
+    numbers = {name: read(_amount, given, name) for name in _TERM_NUMBERS if (given := row.get(name))}
     valid_until = read(_last_day, row.get("valid_until", ""))
+    ends = tuple(read(_amount, end, "price") for end in zones.split())
     if problems:
         raise UnreadableRowError("; ".join(problems))
     day, date_is = dated
@@ -213,6 +217,7 @@ def _quote(row: Mapping[str, str], gpus: Mapping[str, GpuSpec], *, default_sourc
         includes_server=row["term"].lower() == "purchase server" or row.get("includes_server", "").lower() == "true",
         note=row.get("note") or None,
         terms=QuoteTerms(sku=row.get("sku") or None, valid_until=valid_until, **numbers),
+        zones=ends,
     )
 
 
@@ -225,6 +230,8 @@ def _term(given: str) -> Term:
 
 def _check_provider_and_currency(row: Mapping[str, str]) -> None:
     problems = [] if row["provider"] else ["no provider is named"]
+    if len(row["provider"]) > _LONGEST_PROVIDER:
+        problems.append(f"the provider's name has more than {_LONGEST_PROVIDER} characters")
     if (currency := row.get("currency") or CURRENCY) != CURRENCY:
         problems.append(f"the price is in {currency}; convert it to {CURRENCY}")
     if problems:
@@ -252,24 +259,29 @@ def _gpu(given: str, gpus: Mapping[str, GpuSpec]) -> str:
 
 def _price(row: Mapping[str, str], count: int) -> float:
     if row["price"]:
-        return _positive(row["price"], "price")
-    return _positive(row.get("value_per_gpu", ""), "price") * count
+        return _amount(row["price"], "price")
+    return _amount(row.get("value_per_gpu", ""), "price", count=count)
 
 
-def _positive(text: str, name: str) -> float:
+def _amount(text: str, name: str, *, count: int = 1) -> float:
+    """Read an amount for each of `count`, and return that of all; the price files' reader takes what is returned."""
     try:
-        value = float(text.replace(",", ""))
-    except ValueError:
-        raise ValueError(f"{name} must be a number above 0, not {text!r}") from None
-    if not 0 < value < float("inf"):
+        value = read_number(text, in_dollars=name == "price") * count
+    except ValueError as error:
+        raise ValueError(f"{name} {error}") from None
+    if value == 0:
         raise ValueError(f"{name} must be a number above 0, not {text!r}")
+    if not _LEAST_AMOUNT <= value <= MAX_AMOUNT:
+        raise ValueError(f"{name} must lie between {_LEAST_AMOUNT:g} and {MAX_AMOUNT:g}, not {text!r}")
     return value
 
 
 def _whole(text: str, name: str) -> int:
-    value = _positive(text, name)
-    if value != int(value):
+    value = _amount(text, name)
+    if not value.is_integer():
         raise ValueError(f"{name} must be a whole number, not {text!r}")
+    if value > MOST_GPUS:
+        raise ValueError(f"{name} must be at most {MOST_GPUS}, not {text!r}")
     return int(value)
 
 
@@ -308,13 +320,19 @@ def price_files(quotes: Iterable[Quote], *, read_on: date) -> dict[str, str]:
             purchases.setdefault(quote.provider, []).append(quote)
         else:
             rents.setdefault((quote.provider, quote.day, quote.date_is), []).append(quote)
-    files = {}
+    files: dict[str, str] = {}
     for (provider, day, date_is), held in sorted(rents.items(), key=lambda item: (item[0][0], item[0][1], item[0][2])):
         suffix = "" if date_is is DateKind.STATED else f"-{date_is}"
-        files[f"{_slug(provider)}-{day}{suffix}.yaml"] = _rent_file(provider, day, date_is, held, read_on)
+        files[_free_name(f"{_slug(provider)}-{day}{suffix}", files)] = _rent_file(provider, day, date_is, held, read_on)
     for provider, held in sorted(purchases.items()):
-        files[f"purchase-{_slug(provider)}.yaml"] = _purchase_file(held, read_on)
+        files[_free_name(f"purchase-{_slug(provider)}", files)] = _purchase_file(held, read_on)
     return files
+
+
+def _free_name(stem: str, taken: Collection[str]) -> str:
+    """Return a name that no file has: names of providers may differ in what the name of a file leaves out."""
+    numbered = (f"{stem}{f'-{number}' if number > 1 else ''}.yaml" for number in range(1, len(taken) + 2))
+    return next(name for name in numbered if name not in taken)
 
 
 def _slug(name: str) -> str:
@@ -394,7 +412,8 @@ def _scalar(value: object) -> str:
     if isinstance(value, list):
         return f"[{', '.join(map(_scalar, value))}]"
     if isinstance(value, int | float | date):
-        return f"{value:.10g}" if isinstance(value, float) else str(value)
+        text = f"{value:.10g}" if isinstance(value, float) else str(value)
+        return f"{value:.9e}" if "e" in text else text  # YAML's numbers have digits behind a point before an exponent
     text = str(yaml.safe_dump(str(value), default_style='"', width=10**6, allow_unicode=True)).strip()
     plain = re.fullmatch(r"[A-Za-z][A-Za-z0-9_.-]*", str(value))
     reserved = {"true", "false", "yes", "no", "on", "off", "null", "none"}

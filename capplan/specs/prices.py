@@ -36,7 +36,8 @@ _OFFER_KEYS = ("region", "country", "joined", "comparison", "upfront", "zones", 
 _HOURLY_KEYS = ["gpu", "instance", "gpus", "pricing", "per_hour", *_OFFER_KEYS]
 _PURCHASE_KEYS = ["gpu", "date", "date_is", "offer", "seller", "price", "gpus", "includes_server", *_ROW_KEYS]
 _PURCHASE_OPTIONAL = ("date_is", "seller", "gpus", "includes_server", *_ROW_KEYS)
-_MAX_AMOUNT = 1e7
+MAX_AMOUNT = 1e7
+MOST_GPUS = 1024
 
 
 _DAY_MEANS = {
@@ -390,13 +391,13 @@ class _PriceReader(Checker):
         return gpu
 
     def _count(self, key: str, given: object) -> int | None:
-        if type(given) is not int or not 1 <= given <= 1024:
+        if type(given) is not int or not 1 <= given <= MOST_GPUS:
             self.refuse(key, f"must be a whole number of GPUs, not {given!r}")
             return None
         return given
 
     def _amount(self, key: str, given: object) -> float | None:
-        if isinstance(given, bool) or not isinstance(given, int | float) or not 0 < given <= _MAX_AMOUNT:
+        if isinstance(given, bool) or not isinstance(given, int | float) or not 0 < given <= MAX_AMOUNT:
             self.refuse(key, f"must be an amount above 0, not {given!r}")
             return None
         return float(given)

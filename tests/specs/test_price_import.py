@@ -92,6 +92,12 @@ def test_a_file_that_only_its_name_makes_a_workbook_is_refused_in_a_sentence(tmp
         import_quotes(tmp_path / "quotes.xlsx", gpus, read_on=DAY)
 
 
+def test_providers_whose_names_differ_in_signs_alone_lose_no_price(tmp_path, gpus):
+    rows = [f"l4,{term},{name},1,2026-05-01,,,,,,," for term in ("spot", "buy") for name in ("a b", "a-b", "云", "雲")]
+    made = import_quotes(table(tmp_path, *rows), gpus, read_on=DAY)
+    assert len(made.files) == len(made.quotes) == len(rows)
+
+
 def test_text_that_looks_like_yaml_stays_text(tmp_path, gpus):
     path = table(tmp_path, 'l4,spot,"a: {b}",1,2026-05-01,,no,"{x: [1]}",,,"s # t",')
     made = import_quotes(path, gpus, read_on=DAY)
