@@ -464,6 +464,23 @@ print(re.search("VmHWM:\\s*(\\d+) kB", pathlib.Path("/proc/self/status").read_te
 
 
 @pytest.mark.zoo
+@pytest.mark.parametrize(
+    ("given", "arguments"),
+    [
+        ({}, {"attn_implementation": "org/kernel"}),
+        ({"attn_implementation": "org/kernel"}, {}),
+        ({"_attn_implementation": {"": "org/kernel"}}, {}),
+        ({"experts_implementation": "org/kernel@main:f"}, {}),
+    ],
+)
+def test_a_config_that_names_kernels_to_download_is_refused(given, arguments):
+    from capplan.probe.target.sources.transformers import make_config
+
+    with pytest.raises(UsageError, match=r"^hf:bert: \w+_implementation .*org/kernel.* names code to download and run"):
+        make_config("hf:bert", {"model_type": "bert", "hidden_size": 64, **given}, arguments)
+
+
+@pytest.mark.zoo
 def test_attention_is_chosen_by_the_name_that_from_pretrained_takes() -> None:
     from capplan.probe.target.sources.transformers import make_config
 

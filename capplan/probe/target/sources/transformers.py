@@ -190,10 +190,24 @@ def make_config(words: str, given: Mapping[str, Any], arguments: Mapping[str, An
             for name, value in completed(model_type, _merged(defaults, content)):
                 if name not in arguments:
                     _place(content, name.split("."), value, defaults)
+        _refuse_kernels(content, words)
         config = config_class.from_dict(content)
         _check_arguments(words, config_class, arguments)
     _forget_cache(config)
     return config
+
+
+def _refuse_kernels(content: Mapping[str, Any], words: str) -> None:
+    """Refuse a config that names kernels of a repository, which transformers would download and run.
+
+    Raises:
+        UsageError: it or one of its parts does.
+    """
+    for key, value in content.items():
+        if str(key).endswith("_implementation") and "/" in str(value):
+            raise UsageError(f"{words}: {key} {value!r:.120} names code to download and run; eager or sdpa runs here.")
+        if isinstance(value, Mapping):
+            _refuse_kernels(value, words)
 
 
 def _config_name(argument: str) -> str:
