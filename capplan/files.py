@@ -109,7 +109,7 @@ def open_archive(path: Path) -> "zipfile.ZipFile":
     Raises:
         UsageError: it lists too many files, or is a pipe.
         OSError: it cannot be read.
-        zipfile.BadZipFile: it is no archive.
+        zipfile.BadZipFile: it is not an archive.
     """
     import zipfile  # noqa: PLC0415 - commands that read no archive do not load it
 

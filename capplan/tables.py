@@ -37,7 +37,7 @@ def read_rows(path: Path, *, required: Collection[str] = (), what: str = "a tabl
         what: What the table holds, for refusals.
 
     Raises:
-        UsageError: The file cannot be read, is no CSV, exceeds a limit, or lacks a column. It is raised when the first
+        UsageError: The file cannot be read, is not CSV, exceeds a limit, or lacks a column. It is raised when the first
             row is asked for, or at the row where reading fails.
     """
     with _refusals(path), _opened(path) as stream:

@@ -74,7 +74,7 @@ def answer_call(verb: Verb[Any, Any], name: str, options: Mapping[str, Any]) -> 
         options: the arguments of the call, by name.
 
     Raises:
-        TypeError: an option is none of the verb's.
+        TypeError: an option is not one of the verb's.
         CapplanError: the question has no answer.
     """
     known = {field.name: field for field in verb.fields_at(Door.PYTHON)}
@@ -113,7 +113,7 @@ def _input_words(inputs: Any) -> Any:
     Words stay as they are, and a function that makes the inputs.
 
     Raises:
-        UsageError: an input is none of these.
+        UsageError: an input is not one of these.
     """
     if _is_tensor(inputs):
         return [_tensor_words(inputs)]

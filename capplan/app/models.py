@@ -348,7 +348,7 @@ class TracedModel(Model):
         )
         if (kept := self.cache.find(question)) is not None:
             return kept
-        import capplan.probe.trace.tracer  # noqa: F401 # imports torch unwatched: one built for CUDA runs ldconfig then
+        import capplan.probe.trace.tracer  # noqa: F401 # torch must load unwatched: a CUDA build runs ldconfig
 
         with watched(self._opened):
             trace = self._record(configuration, exact_batch)

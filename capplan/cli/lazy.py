@@ -272,7 +272,7 @@ def _broken(example: str, *, width: int) -> list[str]:
         return [example]
     try:
         words = [shlex.quote(word) if " " in word else word for word in shlex.split(example, comments=False)]
-    except ValueError:  # a text that is no command
+    except ValueError:  # a text that is not a command
         return [example]
     lines: list[str] = []
     left = ""

@@ -64,7 +64,7 @@ _FORMAT_BY_EXTENSION = {".json": Format.JSON, ".csv": Format.CSV, ".md": Format.
 def resolve_format(
     chosen: str | None, *, json_flag: bool, output: Path | None, files_only: Collection[str] = ()
 ) -> str:
-    """Decide the spelling: an explicit one, else the output file's extension, else a table.
+    """Choose the output format: an explicit one, else the output file's extension, else a table.
 
     Args:
         chosen: the format that is asked for.

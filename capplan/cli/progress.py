@@ -48,7 +48,7 @@ WORTH_SHOWING_S = 1.0
 def progress(label: str) -> Iterator[None]:
     """Show on a terminal's stderr what is being done and for how long already; what took over a second stays there.
 
-    Nothing is written where stderr is no terminal.
+    Nothing is written where stderr is not a terminal.
     """
     if not sys.stderr.isatty():
         yield

@@ -180,7 +180,7 @@ def group_function(verb: Verb[Any, Any]) -> Callable[..., None]:
 
 
 def _left_out(parameter: inspect.Parameter) -> inspect.Parameter:
-    """Return a parameter of a group that is None where it was not given, so that nothing is converted for it.
+    """Return a group's parameter with None as its default, which typer does not convert.
 
     Help shows the default that the question states.
     """

@@ -110,7 +110,7 @@ def _asking_files(verb: Verb[Any, Any], server: str) -> Callable[..., None]:
 
 
 def _client(server: str) -> Client:
-    # A service names JSON's fields in its sentences, unless it is told that options are what is read here.
+    # A service names JSON's fields in its sentences, unless the request says that options are read here.
     return Client(server, token=os.environ.get(TOKEN_VARIABLE), headers={"Capplan-Door": "command"})
 
 

@@ -27,14 +27,14 @@ def member(row: Mapping[str, Any], key: str, prefix: str) -> Any:
 
 
 def as_mapping(value: Any, place: str) -> Mapping[str, Any]:
-    """Return an object, or refuse what is none."""
+    """Return an object, or raise if it is not a mapping."""
     if not isinstance(value, dict):
         raise DamageError(place, value, "an object")
     return value
 
 
 def as_list(value: Any, place: str) -> list[Any]:
-    """Return a list, or refuse what is none."""
+    """Return a list, or raise if it is not a list."""
     if not isinstance(value, list):
         raise DamageError(place, value, "a list")
     return value
@@ -70,13 +70,13 @@ def check_texts(values: Iterable[Any], place: str) -> None:
 
 
 def check_flag(value: Any, place: str) -> None:
-    """Refuse what is neither true nor false."""
+    """Refuse a value that is neither true nor false."""
     if not isinstance(value, bool):
         raise DamageError(place, value, "true or false")
 
 
 def check_choice(value: Any, place: str, known: Sequence[str]) -> None:
-    """Refuse what is none of the known words."""
+    """Refuse a value that is not one of the known words."""
     if not isinstance(value, str) or value not in known:
         raise DamageError(place, value, f"one of {', '.join(known)}")
 

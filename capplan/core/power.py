@@ -280,7 +280,7 @@ class RateShares:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PeakSeconds:
-    """How long a step would take one card at its printed peaks, by what `RateShares` tells apart. [s]"""
+    """How long a step would take one card at its printed peaks, by what `RateShares` distinguishes. [s]"""
 
     memory_s: float = 0.0
     cache_s: float = 0.0

@@ -144,7 +144,7 @@ def known_words(words: type[StrEnum], name: str) -> str:
 class Host(StrEnum):
     """The machine that launches a GPU's kernels.
 
-    `SERVER` and `DESKTOP` are one machine for all GPUs, of the last year that timings tell of. `CARD` is a machine for
+    `SERVER` and `DESKTOP` are one machine for all GPUs, of the last year that was timed. `CARD` is a machine for
     each card: of the year in which it came out, a desktop where players buy it. Timings are judged by it, because none
     names its host.
     """

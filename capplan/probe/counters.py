@@ -211,7 +211,7 @@ def _import_noise_filtered() -> Iterator[None]:
         warnings.filterwarnings("ignore", "The distutils package is deprecated", DeprecationWarning)
         warnings.filterwarnings("ignore", "pkg_resources is deprecated", UserWarning)
         warnings.filterwarnings("ignore", r"`torch.jit.\w+` is deprecated", DeprecationWarning)
-        warnings.filterwarnings("ignore", module=r"torch\.jit")  # TracerWarning, told at the traced lines
+        warnings.filterwarnings("ignore", module=r"torch\.jit")  # TracerWarning, reported at the traced lines
         for logger in loggers:
             logger.setLevel(logging.ERROR)
         try:

@@ -80,7 +80,7 @@ class WorkerDiedError(Exception):
     """
 
     def __init__(self, death: Death, reason: str, *, began: bool = True) -> None:
-        """Take how it ended.
+        """Store the exit status.
 
         Args:
             death: how it ended.
@@ -393,7 +393,7 @@ class Worker:
 
 def cores() -> int:
     """Return the number of cores that this process may use."""
-    with contextlib.suppress(AttributeError):  # macOS cannot tell
+    with contextlib.suppress(AttributeError):  # macOS does not report it
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 

@@ -146,7 +146,7 @@ class PlanningService:
             name: what the user calls the file.
 
         Raises:
-            CapplanError: it is none of these, or damaged.
+            CapplanError: it is not one of these, or damaged.
         """
         with path.open("rb") as file:
             head = file.read(4)

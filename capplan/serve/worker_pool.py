@@ -243,7 +243,7 @@ class PlannerPool:
     async def _after_death(self, asked: _PoolTask, died: WorkerDiedError) -> None:
         """Refuse a question that exceeded a limit; ask one whose process was lost again, once.
 
-        A process that was dying when it was handed the question, and did not receive it, is no try.
+        A process that was dying when it was handed the question, and did not receive it, does not count as a try.
         """
         asked.tries += died.began
         if asked.outcome.done():

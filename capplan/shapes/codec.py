@@ -72,7 +72,7 @@ def tagged(kind: type, *, tag_field: str, suffix: str) -> type[msgspec.Struct]:
     Args:
         kind: A dataclass whose field `tag_field` has the tag as its default.
         tag_field: Name of that field.
-        suffix: What the type's name ends in, to tell it from the dataclass.
+        suffix: What the type's name ends in, to distinguish it from the dataclass.
     """
     hints = get_type_hints(kind)
     columns = {field.name: field for field in fields(kind)}

@@ -160,7 +160,7 @@ class AnswerFigure:
 
     @property
     def field(self) -> str:
-        """Return the name of its field in Python, where `class` is no name."""
+        """Return the name of its field in Python, where `class` is not a name."""
         return f"{self.name}_" if iskeyword(self.name) else self.name
 
 

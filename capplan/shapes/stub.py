@@ -1,4 +1,4 @@
-"""Write `types.pyi`, which tells type checkers the fields of the documents that the shapes make.
+"""Write `types.pyi`, which gives type checkers the fields of the documents that the shapes make.
 
 `python -m capplan.shapes.stub` writes it anew; a test compares it.
 """

@@ -142,7 +142,7 @@ class _StepReader:
         """Read one row.
 
         Raises:
-            UnreadableRowError: it is no step.
+            UnreadableRowError: it is not a step.
         """
         words = {name: (row.get(name) or "").strip() for name in COLUMNS}
         batch = _count(words["batch"], "batch")

@@ -48,7 +48,7 @@ class Export:
 
 
 def read_export(path: Path, providers: Providers, *, read_on: date) -> Export | None:
-    """Read an export of prices; None where a file is none, such as a table of quotes.
+    """Read an export of prices; None where a file is not an export, such as a table of quotes.
 
     The day of a price that the export does not date is that of the import, at the latest.
 
@@ -288,7 +288,7 @@ def _gcp(document: Mapping[str, Any], providers: Providers, day: str) -> Iterato
     """Read the Cloud Billing Catalog of Compute Engine, `GET /v1/services/6F81-5844-456A/skus`.
 
     It prices a GPU, a virtual CPU and a GiB of memory apart; a machine is their sum. A machine of which one part has no
-    price in a region, under a term, is no offer there.
+    price in a region, under a term, is not offered there.
     """
     parts: dict[tuple[str, Term, str], tuple[float, str]] = {}
     for sku in document["skus"]:

@@ -101,7 +101,7 @@ def import_quotes(path: Path, gpus: Mapping[str, GpuSpec], *, read_on: date) -> 
         read_on: The day of the import, which the sources carry as the day of reading.
 
     Raises:
-        UsageError: The file is none of these, or lacks a column.
+        UsageError: The file is not one of these, or lacks a column.
     """
     export = read_export(path, load_providers(), read_on=read_on)
     rows = _rows(path) if export is None else enumerate(export.rows, start=1)

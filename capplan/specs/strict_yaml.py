@@ -324,7 +324,7 @@ class Checker:
         """Refuse keys that mean nothing here."""
         for key in tree:
             if key not in known:
-                nearest = nearest_names(str(key), known)  # a mapping of Python may have keys that are no texts
+                nearest = nearest_names(str(key), known)  # a mapping of Python may have keys that are not texts
                 meant = f"did you mean {', '.join(nearest)}?" if nearest else f"known are {', '.join(known)}"
                 self.refuse(f"{prefix}{key}", f"unknown key; {meant}")
 

@@ -118,7 +118,7 @@ BESIDE_LLM = ("gpus", "specs", "title")
 
 
 def of_served_model(question: ReportQuestion) -> "LlmReportQuestion":
-    """Return the question of `llm report` that a question with `--llm` is another spelling of.
+    """Return the question of `llm report` that a question with `--llm` is another form of.
 
     Raises:
         UsageError: several models are named.

@@ -68,7 +68,7 @@ def answer_validate(question: ValidateQuestion, context: Context) -> "ValidateAn
 
     Raises:
         UsageError: a file is missing, unreadable or lacks a column.
-        UnknownNameError: `by` names what is no column.
+        UnknownNameError: `by` does not name a column.
     """
     from capplan.app.calibration.validate import validate
     from capplan.specs.measurements import holds_pipelines

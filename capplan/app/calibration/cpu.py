@@ -38,7 +38,7 @@ Clock = Callable[[], float]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CpuAtHand:
-    """The CPU at hand: its spec with what it reaches, and the benchmark that tells it."""
+    """The CPU at hand: its spec with what it reaches, and the benchmark that measures it."""
 
     spec: GpuSpec
     benchmark: DeviceBenchmark
@@ -49,7 +49,7 @@ def cpu_at_hand(*, overlays: tuple[Path, ...] = (), clock: Clock | None = None) 
 
     Args:
         overlays: own specs, which may describe it.
-        clock: what tells the time; None for the clock that other programs disturb least.
+        clock: the source of the time; None for the clock that other programs disturb least.
 
     Raises:
         MeasurementError: there is no memory for a product or a copy.

@@ -207,7 +207,7 @@ def validate(
 
 
 def _devices(steps: Sequence[MeasuredStep], overlays: tuple[Path, ...]) -> Gpus:
-    """Return the database, with the CPU at hand where a row was timed on it; the wall clock tells its rates, too."""
+    """Return the database, with the CPU at hand where a row was timed on it; the wall clock measures its rates, too."""
     gpus = load_gpus(overlays=overlays)
     if all(step.gpu != CPU_AT_HAND for step in steps):
         return gpus

@@ -131,7 +131,7 @@ class TracedParts:
         """Return the parts of a pipeline under the conditions of a request.
 
         Raises:
-            UsageError: a part is no model, or its sequence cannot be shared.
+            UsageError: a part is not a model, or its sequence cannot be shared.
             TraceError: a part could not be traced, or is refused by `is_strict`.
         """
         quantised = [part.name for part in pipeline.parts if part.quantises] or [part.name for part in pipeline.parts]

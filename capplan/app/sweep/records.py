@@ -154,6 +154,6 @@ def _packed(folder: Path) -> Mapping[str, bytes]:
         try:
             if text is not None:
                 return {Path(name).name: base64.b64decode(content) for name, content in json.loads(text).items()}
-        except (ValueError, TypeError, AttributeError):  # damaged: it is none of ours
+        except (ValueError, TypeError, AttributeError):  # damaged: not a file of capplan
             continue
     return {}

@@ -22,7 +22,7 @@ StringArray = NDArray[np.str_]
 
 OTHERS_90 = 2.02
 """Student's t at 95 %, one side, for 5 degrees of freedom: other GPUs have a few steps each, on other hosts and
-software, and may lie further off than the spread of five tells (MI250 left out: 0.78 of the measured time)."""
+software, and may lie further off than the spread of five shows (MI250 left out: 0.78 of the measured time)."""
 _UNKNOWN_SPREAD = 0.3
 _FEW_ROWS = 8
 _REFIT_ITERATIONS = 12

@@ -32,8 +32,8 @@ class Flow:
     """A recording's operators with who feeds whom, by position.
 
     `producers` holds, per operator, the position of the last writer of each storage that it reads or overwrites,
-    -1 for what existed before. `depends` tells which operators depend on the model's input, `subgraph` which compiled
-    graph they belong to.
+    -1 for what existed before. `depends` marks the operators that depend on the model's input, `subgraph` which
+    compiled graph they belong to.
     """
 
     ops: tuple[Op, ...]

@@ -78,7 +78,7 @@ def reads_repeatedly(kernel: Kernel) -> bool:
 
 
 def ends_kernel(kernel: Kernel) -> bool:
-    """Return True if consumers need another kernel, as after long concatenations, which several kernels fill."""
+    """Return True if the operator's consumers cannot join its kernel, as after a concatenation that takes several."""
     if part(kernel) is None:
         return True
     return kernel.name == "aten.cat" and len(kernel.inputs) > _LONGEST_INLINED_CAT

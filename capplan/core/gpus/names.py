@@ -15,7 +15,7 @@ _LINES = frozenset({"geforce", "tesla", "radeon", "instinct", "arc", "rtx", "gtx
 _VARIANT = re.compile(
     r"pcie|sxm\d?|nvl|oam|\d+gb|blackwell|server|workstation|ws|max|q|edition|generation|grace|hopper"
 )
-"""Words that tell variants of one GPU apart: form factor, memory size, edition."""
+"""Words that distinguish variants of one GPU: form factor, memory size, edition."""
 _FAMILY = re.compile(r"(?!sxm)[a-z]{0,3}\d{1,4}[a-z]{0,2}")
 """A word that can name a family, such as a100, mi300x or 4090."""
 
@@ -84,7 +84,7 @@ _ALIKE, _MOST_NEAR = 0.5, 3
 
 
 def _likeness(wanted: str, form: str) -> float:
-    """Return how alike two spellings are: 0 to 1, and up to 1 more for the share of a common beginning."""
+    """Return how alike two names are: 0 to 1, and up to 1 more for the share of a common beginning."""
     common = next(
         (i for i, (a, b) in enumerate(zip(wanted, form, strict=False)) if a != b), min(len(wanted), len(form))
     )
@@ -104,7 +104,7 @@ def split_names(names: Sequence[str]) -> tuple[str, ...]:
 
 
 def family_of(gpu_id: str) -> str:
-    """Return the id without the words that tell variants apart: a100-sxm4-80gb and a100-pcie-40gb are both a100."""
+    """Return the id without the words that distinguish variants: a100-sxm4-80gb and a100-pcie-40gb are both a100."""
     words = gpu_id.split("-")
     kept = [word for word in words[1:] if not _VARIANT.fullmatch(word)]
     return "-".join([words[0], *kept])
@@ -124,7 +124,7 @@ def _squeeze(words: Sequence[str]) -> str:
 
 
 def _squeezed_forms(name: str) -> set[str]:
-    """Return the spellings of a name that stand for it: whole, without its product line, without "gpu" and the like."""
+    """Return the forms of a name that stand for it: whole, without its product line, without "gpu" and the like."""
     words = [word for word in _words(name) if word not in ("gpu", "graphics")]
     forms = {_squeeze(words)}
     while len(words) > 1 and words[0] in _LINES:

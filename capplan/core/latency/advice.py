@@ -113,7 +113,7 @@ def stronger_gpus(
 
 
 _DEARER = 1.1
-"""A GPU whose samples cost more than this many times those here is no advice."""
+"""A GPU whose samples cost more than this many times those here is not advised."""
 
 
 def _is_dearer(advice: SpeedAdvice) -> bool:

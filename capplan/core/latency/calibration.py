@@ -16,11 +16,11 @@ class ClassConstants:
 
     `compute` and `bandwidth` are shares of the sustained peak and the printed bandwidth; `half_k` is the inner
     dimension at which a matrix product reaches half of its rate; `misaligned` the log of the slowdown for
-    dimensions that are no multiple of 8, of batched products its share of the log of what tensor cores gain over
+    dimensions that are not multiples of 8, of batched products its share of the log of what tensor cores gain over
     vector units (cuBLAS has few kernels for them that load single elements); `layout_passes` the extra passes over
     input and output around a convolution that runs in another layout than its tensors; `write_weight` the cost of a
     written byte against a read one; `strided` the extra time share of strided inputs; `fixed_s` what a kernel takes
-    beyond the fixed time of all kernels [s], which engines alone have and no fit to single kernels tells.
+    beyond the fixed time of all kernels [s], which engines alone have and no fit to single kernels shows.
     """
 
     compute: float = 1.0
@@ -65,7 +65,7 @@ class DeviceFactors:
     """What remains of one GPU after its spec sheet: factors on its two roofs, and from how many rows of whole steps.
 
     A GPU with no such rows had single kernels measured only. `single_rows` of its rows, kernels among them, were in
-    fp32 or TF32: without any, its factor on arithmetic tells of 16 bits alone. `single_steps` of `rows` were.
+    fp32 or TF32: without any, its factor on arithmetic holds for 16 bits alone. `single_steps` of `rows` were.
     """
 
     architecture: str
@@ -175,9 +175,9 @@ class Calibration:
     that the device's speed decides, by layout or number format, and those that the host's does; "device few rows" is
     of GPUs that are barely measured. `serves` says what
     was measured: eager inference, "compile" or "training"; `parts` hold calibrations for the others. `host` is what a
-    host's calls cost where one was measured; without, the constants and the GPU's year tell it. `engines` are those
-    of inference engines, whose constants are relative to the part for "compile", by the framework's name. `laws` are
-    those of all GPUs, which have a file of their own. `power` holds what a user measured of the power of GPUs.
+    host's calls cost where one was measured; without, it follows from the constants and the GPU's year. `engines` are
+    those of inference engines, whose constants are relative to the part for "compile", by the framework's name. `laws`
+    are those of all GPUs, which have a file of their own. `power` holds what a user measured of the power of GPUs.
     """
 
     name: str

@@ -219,7 +219,7 @@ def _on_tensor_cores(gpu: GpuSpec, printed: FloatArray, vector_peak: float) -> B
 def host_slowness(gpu: GpuSpec, laws: RateLaws, host: Host) -> float:
     """Return how long a host takes for a call, against a server of the reference year.
 
-    A server and a desktop are of the last year that timings tell of. No published row says which host runs a GPU, so
+    A server and a desktop are of the last year that was timed. No published row says which host runs a GPU, so
     that with `Host.CARD` the GPU's release date stands in for the host's age, and a player's card for a desktop.
 
     Args:

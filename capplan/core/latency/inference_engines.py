@@ -131,7 +131,7 @@ def engine_factors(
 ) -> FloatArray | float:
     """Return what an engine's timed steps on a GPU, or on others of its architecture, add to its rates, by class.
 
-    Those of convolutions stay as they are: transformers tell the factors.
+    Those of convolutions stay as they are: the factors follow from transformers.
 
     Args:
         calibration: the part for the engine; 1 for other parts.

@@ -52,7 +52,7 @@ class KernelTable:
 
     Reads and writes are activations [bytes]; weights apart, since their bytes do not grow with the
     batch. `m`, `n`, `k`, `groups` describe matrix products, `m` = 0 elsewhere. `serial` counts steps that
-    one thread must take in turn. `path` tells rows that exist only for one attention backend. `winograd` marks
+    one thread must take in turn. `path` marks rows that exist only for one attention backend. `winograd` marks
     convolutions that cuDNN can do with fewer multiplications, which it does where no tensor core does them.
     `slowdown` is how much longer arithmetic takes than that of a 16-bit product at the same share of its peak, `spread`
     how far a quantised kernel may lie from that, in logs. `unsplit_flops` is the arithmetic of an output where a tensor
@@ -386,8 +386,8 @@ def _peak_use(kernel: Kernel, label: str) -> PeakUse:
 def _has_foreign_layout(kernel: Kernel, label: str, use: PeakUse, batch: int) -> bool:
     """Return True for images that cuDNN converts before and after a convolution on tensor cores.
 
-    Row-major ones become channels-last and back. Of channels-last ones in 16 bits those whose channels are no multiple
-    of 8 are copied to padded ones (cuDNN's `nhwcAddPaddingKernel`).
+    Row-major ones become channels-last and back. Of channels-last ones in 16 bits those whose channels are not a
+    multiple of 8 are copied to padded ones (cuDNN's `nhwcAddPaddingKernel`).
     """
     if label in _PADDED:
         out, channels, *_ = kernel.inputs[1].shape_at(batch)
@@ -421,7 +421,7 @@ def _is_misaligned(kernel: Kernel, label: str, batch: int) -> bool:
 def _has_uneven_channels(kernel: Kernel, label: str, batch: int) -> bool:
     """Return True if the channels of a depthwise convolution do not fill its vectors.
 
-    This concerns 16-bit images in channels-last whose channels are no multiple of 8. PyTorch gives every depthwise
+    This concerns 16-bit images in channels-last whose channels are not a multiple of 8. PyTorch gives every depthwise
     convolution of a channels-last image to cuDNN (`ConvParams::use_cudnn_depthwise` in
     aten/src/ATen/native/Convolution.cpp), whose kernels for that layout load vectors of 8 channels.
     """

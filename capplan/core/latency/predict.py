@@ -219,7 +219,7 @@ def least_flops(table: KernelTable, rates: Sequence[DeviceRates]) -> FloatArray:
     """Return the least FLOPs that kernels need on some GPUs, [GPU, kernel, batch].
 
     They are those counted, but a quarter of them where a convolution may run by Winograd's algorithm: F(4x4, 3x3) needs
-    a quarter of the multiplications (Lavin and Gray, 2016), so that the direct algorithm's FLOPs are no bound.
+    a quarter of the multiplications (Lavin and Gray, 2016), so that the direct algorithm's FLOPs are not a bound.
     """
     return np.asarray(counted_flops(table) / np.where(_by_winograd(table, rates), MOST_WINOGRAD_GAIN, 1.0))
 

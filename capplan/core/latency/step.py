@@ -31,7 +31,7 @@ class ExecutedStep:
         calibration: The part of the calibration that serves the workload; None for engineering guesses.
         graph_breaks: Sentences about places where a compiled graph is interrupted.
         cpu_parts: The parts of the calibration that serve CPUs, by their names.
-        traced: What an engine's int8 step was made of, for GPUs that are no faster in int8; None of other steps.
+        traced: What an engine's int8 step was made of, for GPUs that are not faster in int8; None of other steps.
         tables: The tables of kernels that `kernel_table` made last, by their batches: questions that change GPUs or
             prices ask for the same ones again.
     """
@@ -56,7 +56,7 @@ class ExecutedStep:
     def on(self, gpu: GpuSpec) -> "ExecutedStep":
         """Return the step as a device runs it.
 
-        A CPU's kernels share nothing with a GPU's, and an engine takes 16 bits where int8 is no faster.
+        A CPU's kernels share nothing with a GPU's, and an engine takes 16 bits where int8 is not faster.
         """
         if self.is_alike_on(gpu):
             return self

@@ -69,7 +69,7 @@ class ReplayResult:
 class CachingAllocator:
     """The allocator's state; addresses and sizes in units of 512 bytes, totals in the properties in bytes.
 
-    `capacity_bytes` is what the device leaves to the allocator; None is no limit.
+    `capacity_bytes` is what the device leaves to the allocator; None means without limit.
     """
 
     capacity_bytes: int | None = None
@@ -228,7 +228,7 @@ def replay(
     Args:
         sizes_bytes: each storage's requested size. [bytes]
         events: the allocations and frees, in order.
-        capacity_bytes: what the device leaves to the allocator; None is no limit. [bytes]
+        capacity_bytes: what the device leaves to the allocator; None means without limit. [bytes]
         expandable_segments: replay the allocator's mode of that name.
         optional: storages that the stream can do without.
         start: a checkpoint of this stream with the same sizes so far; it is used where it fits the capacity.

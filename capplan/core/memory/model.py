@@ -190,7 +190,7 @@ class MemoryModel:
         """Estimate the three peaks at a batch, by part; the process is held to `available_bytes` of the GPU, or to all.
 
         Raises:
-            UsageError: the batch is none, too large for any device, or not the one the recording holds for.
+            UsageError: the batch is below 1, too large for any device, or not the one the recording holds for.
             MissingRecordingError: the trace lacks the workload's recording.
         """
         self.check(batch)

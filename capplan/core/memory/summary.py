@@ -115,7 +115,7 @@ def answer_memory(
     """Answer for one batch and any number of GPUs; the classic rule chooses among those named, else `rule_gpus`.
 
     Raises:
-        UsageError: the batch is none, too large for any device, or not the one the recording holds for.
+        UsageError: the batch is below 1, too large for any device, or not the one the recording holds for.
         MissingRecordingError: the trace lacks the workload's recording.
     """
     first = gpus[0] if gpus else None

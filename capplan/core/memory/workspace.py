@@ -119,7 +119,7 @@ class Release:
     def scores_bytes(self, item_bytes: float) -> float:
         """Return the bytes per score at the peak: the score and its softmax. [bytes]
 
-        Before 2.0 models spelt attention out, and autocast ran its softmax in fp32; from 2.5 torch's own unfused
+        Before 2.0 models wrote attention out, and autocast ran its softmax in fp32; from 2.5 torch's own unfused
         attention computes 16-bit inputs in fp32.
         """
         if item_bytes == 2 and self.autocast and self.torch_version < (2, 0):
@@ -140,7 +140,7 @@ def passing_bytes(
     release: Release,
     on_cpu: bool = False,
 ) -> Interval:
-    """End what a kernel takes within its own call, library handles apart; `backend` for attention alone. [bytes]"""
+    """Estimate a kernel's workspace without library handles; `backend` counts for attention alone. [bytes]"""
     if kernel.name.startswith("capplan.attention"):
         return _attention_bytes(kernel, batch=batch, backend=backend, release=release)
     if takes_cudnn(kernel):

@@ -162,7 +162,7 @@ _EXPONENTIAL_PRODUCTS = 5
 def _matrix_exponential(kernel: Kernel, batch: int) -> MatmulShape:
     """Take the products of a matrix exponential's polynomial of degree 18: five of each matrix.
 
-    The degree follows from the matrix's norm, which no shape tells. `compute_T18` in
+    The degree follows from the matrix's norm, which does not follow from shapes. `compute_T18` in
     aten/src/ATen/native/LinearAlgebra.cpp serves 1-norms from 1.46 to 3.01 in fp32; smaller ones take none to four
     products, larger ones a squaring more for each doubling (Bader, Blanes, Casas, Computing the Matrix Exponential with
     an Optimized Taylor Polynomial Approximation, 2019).
@@ -350,7 +350,7 @@ Formula: TypeAlias = Callable[[OperatorCall], int]
 """Counts the FLOPs of a call, two per multiply-accumulate. [FLOP]"""
 
 Formulas: TypeAlias = Mapping[str, Formula]
-"""Formulas by operator, as torch spells it: `my::op`."""
+"""Formulas by operator, as torch writes it: `my::op`."""
 
 
 def find_formula(formulas: Formulas, kernel_name: str) -> Formula | None:

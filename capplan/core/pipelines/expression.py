@@ -37,7 +37,7 @@ def evaluate(text: str, values: Mapping[str, Number], *, where: str) -> Number:
         where: what the expression belongs to, for refusals.
 
     Raises:
-        UsageError: it is no arithmetic, names an unknown parameter, divides by zero or leaves the range of numbers.
+        UsageError: it is not arithmetic, names an unknown parameter, divides by zero or leaves the range of numbers.
     """
     if len(text) > _LONGEST:
         raise UsageError(f"{where}: an expression has at most {_LONGEST} characters, this one {len(text)}.")

@@ -193,7 +193,7 @@ class PipelineWidth:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupFactors:
-    """Factors on the time of groups of kernels on a GPU, and its compute capability, which tells its kind of chip."""
+    """Factors on the time of groups of kernels on a GPU, and its compute capability, which names its kind of chip."""
 
     capability: tuple[int, int]
     by_group: Mapping[str, float]

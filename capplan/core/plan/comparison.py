@@ -11,7 +11,7 @@ from capplan.core.workload import Host, RowOrder, SortKey, Workload
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparedModel:
-    """One of the models compared, under the name that tells it from the others; counts are of its first recording."""
+    """One of the models compared, under a name of its own; counts are of its first recording."""
 
     label: str
     facts: ModelFacts

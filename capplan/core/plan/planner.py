@@ -329,7 +329,7 @@ def make_plan(
 
 
 _MOST_GAINS = 3
-"""Fits, best first, whose gain of the last GPU is told."""
+"""Fits, best first, whose gain of the last GPU is reported."""
 
 
 def _gains(fits: Sequence[Fit]) -> tuple[str, ...]:

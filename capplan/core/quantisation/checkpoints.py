@@ -23,7 +23,7 @@ def checkpoint_scheme(config: Mapping[str, Any], *, where: str) -> Scheme:
         where: the file, for messages.
 
     Raises:
-        UsageError: the method is not known, or its numbers are none.
+        UsageError: the method is not known, or its numbers are not valid.
     """
     method = str(config.get("quant_method") or "").lower()
     if not method and (config.get("load_in_4bit") or config.get("load_in_8bit")):

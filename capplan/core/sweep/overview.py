@@ -82,7 +82,7 @@ def group_failures(failures: Iterable[tuple[str, Failed]]) -> tuple[FailureGroup
     """Group failures by kind and reason, the largest group first.
 
     Args:
-        failures: models with why they failed. Names and numbers do not tell groups apart; a group of one has its
+        failures: models with why they failed. Names and numbers do not distinguish groups; a group of one has its
             reason in full.
     """
     groups: dict[tuple[str, str], list[tuple[str, Failed]]] = {}

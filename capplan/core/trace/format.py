@@ -43,7 +43,7 @@ def dump_trace(trace: Trace, *, compress: bool) -> bytes:
     """Write a trace as JSON, gzip-compressed if asked; the same trace gives the same bytes."""
     document = _trace_to_json(trace)
     text = _to_text({**document, CHECKSUM: _checksum(document)}) + "\n"
-    content = text.encode(errors="backslashreplace")  # half characters, which JSON spells the same way
+    content = text.encode(errors="backslashreplace")  # half characters, which JSON writes the same way
     return gzip.compress(content, compresslevel=9, mtime=0) if compress else content
 
 

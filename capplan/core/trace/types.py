@@ -48,7 +48,7 @@ ITEM_BYTES: Mapping[str, float] = {
     "int64": 8, "int32": 4, "int16": 2, "int8": 1, "uint64": 8, "uint32": 4, "uint16": 2, "uint8": 1,
     "bool": 1, "qint8": 1, "quint8": 1, "qint32": 4,
 }  # fmt: skip
-"""Bytes of one element by dtype name, as torch spells it without its prefix."""
+"""Bytes of one element by dtype name, as torch writes it without its prefix."""
 
 
 class MemoryFormat(StrEnum):

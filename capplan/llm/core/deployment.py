@@ -132,7 +132,7 @@ class ServingDeployment:
 
         Args:
             constants: Efficiencies.
-            flags: What the engine is told instead of its defaults.
+            flags: Options that the engine gets instead of its defaults.
             time_factor: By what factor its steps take longer than the constants say.
         """
         return ServedDeployment(

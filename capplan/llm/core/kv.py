@@ -214,7 +214,7 @@ class PagedPool:
         return max(layer.token_bytes for layer in self.cache.layers) * self.block_tokens
 
     def pages(self, pool_bytes: float) -> int:
-        """Return the pages that a pool holds, each of one group.
+        """Return the number of pages in a pool, each of one group.
 
         Args:
             pool_bytes: Size of the pool. [bytes]

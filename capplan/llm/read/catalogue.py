@@ -128,7 +128,7 @@ def _plain(name: str) -> str:
 
 @cache
 def _names() -> Mapping[str, str]:
-    """Return every spelling with the id it means; a shortened one that several models share means none of them."""
+    """Return every form of a name with its id; a shortened one that several models share means none of them."""
     exact: dict[str, str] = {}
     short: dict[str, set[str]] = {}
     for name, entry in _entries().items():

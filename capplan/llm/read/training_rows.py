@@ -138,7 +138,7 @@ _FRAMEWORK_HINTS = (
     ("maxtext", "xla"), ("colossal", "colossalai"), ("nanotron", "megatron"), ("olmo", "torchtitan"),
     ("lit", "litgpt"), ("fsdp2", "fsdp2"), ("fsdp", "fsdp1"), ("deepspeed", "deepspeed"), ("zero", "deepspeed"),
 )  # fmt: skip
-"""Parts of names that tell which known framework a row's one is, the first that occurs."""
+"""Parts of names that identify the known framework of a row, the first that occurs."""
 
 
 def _framework(row: Mapping[str, str]) -> TrainingFramework:
@@ -226,7 +226,7 @@ _DESIGNS = {
     "mla": "its attention is latent, of which no widths are columns",
     "mtp 1": "it predicts several tokens at once, by layers that no columns describe",
 }
-"""Words of notes that tell of a design that columns cannot describe."""
+"""Words of notes that describe a design that columns cannot describe."""
 
 
 def _agrees(architecture: Architecture, row: Mapping[str, str]) -> bool:

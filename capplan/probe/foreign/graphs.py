@@ -143,7 +143,7 @@ def counted_host_memory(budget: Budget, *, device: torch.device, held: Iterable[
     Args:
         budget: the file's.
         device: where the model's tensors are.
-        held: the model's weights and inputs; what is no tensor does not count.
+        held: the model's weights and inputs; other values than tensors do not count.
     """
     if device.type == "cpu":
         if detect_fake_mode() is not None or _get_current_dispatch_mode() is None:

@@ -41,7 +41,7 @@ def rewrapped(tensor: Tensor, replace: Callable[[Tensor], Tensor]) -> Tensor:
     """Make a wrapper like another one around tensors that stand in for those which it stores.
 
     Args:
-        tensor: a wrapper, as `is_wrapper` tells.
+        tensor: a wrapper, as `is_wrapper` decides.
         replace: makes the tensor that stands in for a plain one.
     """
     wrapper: Any = tensor
@@ -93,7 +93,7 @@ _PER_CHANNEL = (torch.per_channel_affine, torch.per_channel_affine_float_qparams
 class Packed:
     """An object of packed weights: `name` in the model, and stand-ins for what it stores, on the meta device.
 
-    `is_scale` tells, for each tensor, whether it holds scales, zero points or strides instead of weights or biases.
+    `is_scale` decides, for each tensor, whether it holds scales, zero points or strides instead of weights or biases.
     """
 
     name: str
@@ -121,7 +121,7 @@ _PACKED_AS = (torch.uint8, torch.int8)
 def packed_weights(module: nn.Module) -> Iterator[Packed]:
     """List the objects of packed weights that the modules of a model hold, each once.
 
-    The object's own `__getstate__`, which `torch.save` calls, tells what it stores.
+    The object's own `__getstate__`, which `torch.save` calls, returns what it stores.
     """
     seen: set[int] = set()
     for path, part in module.named_modules():

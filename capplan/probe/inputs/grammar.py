@@ -154,7 +154,7 @@ class ModelRequest:
     `words` name the model or a trace file; `arg`, `inputs`, `input_size`, `seq_len`, `inputs_from`, `prepare`,
     `freeze`, `selected_share`, `as_cpu`, `grad` and `new_tokens` are the values of the options of the same names.
     `weights` and `activations` are the number formats that its linear layers are quantised to once it is traced; they
-    are no part of `options`, and whoever runs the model refuses them.
+    are not part of `options`, and whoever runs the model refuses them.
     """
 
     words: str

@@ -53,8 +53,8 @@ def time_operators(precision: Precision, *, clock: Clock = time.perf_counter) ->
     A model runs each of its operators once: weights and code come from beyond the first caches, its input does not.
 
     Args:
-        precision: the number format; one that the CPU has no instructions for tells nothing.
-        clock: what tells the time; `time.thread_time` with one thread is not disturbed by other programs.
+        precision: the number format; one that the CPU has no instructions for shows nothing.
+        clock: the source of the time; `time.thread_time` with one thread is not disturbed by other programs.
     """
     dtype = torch.bfloat16 if precision is Precision.BF16 else torch.float32
     configuration = Workload(precision=precision).configuration
@@ -88,7 +88,7 @@ def benchmark_cpu(*, clock: Clock = time.perf_counter, budget_s: float = _LONG_B
     """Measure what the CPU at hand reaches: products in fp32 and bf16, copies, the cost of a call.
 
     Args:
-        clock: what tells the time.
+        clock: the source of the time.
         budget_s: how long each of ten products and copies is repeated at most. [s]
 
     Raises:

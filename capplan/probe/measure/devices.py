@@ -133,7 +133,7 @@ class XpuDevice(CudaDevice):
             return None
         try:
             return super()._free_and_total()
-        except RuntimeError:  # drivers without the extension that tells free memory
+        except RuntimeError:  # drivers without the extension that reports free memory
             return None
 
 

@@ -83,7 +83,7 @@ _ARCHITECTURES = (
     ("avx512f", "x86-avx512"),
     ("avx2", "x86-avx2"),
 )
-"""Architectures of x86 in the database by the instruction that tells them, widest first."""
+"""Architectures of x86 in the database by the instruction that identifies them, widest first."""
 _X86 = frozenset({"x86_64", "amd64", "i386", "i686"})
 _OTHER = "cpu-other"
 """The architecture of CPUs whose operations per clock are not known: their peaks are what products reached."""

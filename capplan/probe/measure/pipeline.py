@@ -33,7 +33,7 @@ def load_stages(words: str, *, batch: int, device: torch.device) -> tuple[Stage,
     """Ask the user's function for its stages.
 
     Raises:
-        UsageError: no such file or function, or what it returns are no stages.
+        UsageError: no such file or function, or it does not return stages.
     """
     function = load_function(words, "⟨pipeline⟩")
     with model_code(f"⟨pipeline⟩ {words}", error=UsageError):

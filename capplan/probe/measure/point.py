@@ -142,7 +142,7 @@ def _measured(run: Run, batch: int, bench: Bench, rules: Rules, on_progress: OnP
     device, nvml = bench.device, bench.nvml
     meter = nvml or bench.rapl
     warm = warm_up(device, run, rules.warm_up, at_most_s=rules.longest_warm_up_s, on_run=on_progress)
-    device.free_cached()  # what autotuning tried is none of the model's
+    device.free_cached()  # what autotuning tried does not belong to the model
     device.reset_peaks()
     begun_s = device.now_s()
     output = run()

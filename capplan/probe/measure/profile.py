@@ -64,7 +64,7 @@ def _is_operator(event: Any) -> bool:
 
 
 def _is_inside_operator(event: Any) -> bool:
-    """Return True if another operator called this one; ranges that a model marks (`record_function`) are none."""
+    """Return True if another operator called this one; ranges that a model marks (`record_function`) do not count."""
     while (event := event.cpu_parent) is not None:
         if _is_operator(event):
             return True

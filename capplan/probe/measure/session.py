@@ -41,7 +41,7 @@ class Measurer(Protocol):
     """The interface that measures a job's points: in this process, or in a child for each."""
 
     def measure(self, batch: int, *, on_progress: OnProgress) -> Point:
-        """Time a batch; what fails is a value."""
+        """Time a batch and return a failure as a value."""
 
     def attempt(self, batch: int) -> FailedMeasurement | None:
         """Run a batch without timing it; None where it ran."""

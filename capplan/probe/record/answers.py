@@ -144,7 +144,7 @@ def absorbing(name: str, args: tuple[Any, ...], knows: Any) -> bool | None:
     Args:
         name: the operator.
         args: its operands, which decide only as booleans.
-        knows: tells whether a tensor's value is known.
+        knows: returns whether a tensor's value is known.
 
     Returns:
         The value, or None where the unknown operand decides.

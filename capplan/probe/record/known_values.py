@@ -36,7 +36,7 @@ _CONSTANT = frozenset({"aten.ones", "aten.zeros", "aten.full"})
 """Factories whose output, however large, is one number repeated."""
 
 _BY_STRIDES = frozenset({"aten.as_strided", "aten._reshape_alias", "aten.as_strided_"})
-"""Views told by strides, which a value that repeats itself does not share."""
+"""Views known by strides, which a value that repeats itself does not share."""
 
 _SCALARS_MOVED = frozenset({"aten.masked_fill"})
 """Operators that take a scalar on the host on CUDA, and not on the meta device."""

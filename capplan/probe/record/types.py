@@ -136,7 +136,7 @@ RESHAPING_IN_PLACE = frozenset(
 
 ALLOCATING_ONLY = frozenset({"empty", "empty_like", "new_empty", "empty_strided", "new_empty_strided"})
 ASSUMED = frozenset({"aten._is_all_true", "aten.topk"})
-"""Operators whose values `assumed_values.assumed_values` may tell without data."""
+"""Operators whose values `assumed_values.assumed_values` may assume without data."""
 
 READING_VALUES = frozenset({"aten._local_scalar_dense", "aten.is_nonzero", "aten.equal"})
 """Operators by which Python reads a value: nothing is written on the device, but the host waits for it."""
@@ -190,7 +190,7 @@ def describe_operator(overload: OpOverload, *, preludes: Mapping[str, Prelude]) 
 
 
 _NATIVE_ON_CUDA = frozenset({"aten::silu_backward", "aten::mish_backward"})
-"""Composite on other devices; CUDA has kernels of its own, which a CPU build does not tell."""
+"""Composite on other devices; CUDA has kernels of its own, which a CPU build does not list."""
 
 
 def _is_composite(overload: OpOverload) -> bool:

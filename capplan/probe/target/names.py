@@ -30,13 +30,13 @@ OTHERS = "Others are FILE.py:Name, package.module:Name, or hf: with a config.jso
 
 
 def canonical_words(words: str) -> str:
-    """Return a model's words with a library's name as the library spells it; anything else as it is.
+    """Return a model's words with a library's name as the library writes it; anything else as it is.
 
     Args:
         words: a model's name on the command line, such as EfficientNet-B0 or timm:ResNet50.
 
     Raises:
-        UnknownNameError: the name is none of the libraries', and nothing else that names a model.
+        UnknownNameError: the name is not in the libraries and does not name a model otherwise.
         UsageError: the words name something that is not read, such as a URL.
     """
     if "://" in words:

@@ -116,7 +116,7 @@ class Target:
     ("torchvision", "timm", "transformers", "file", "package"). `steps` change the module once it is built.
     `scheme` is how a checkpoint's linear layers are quantised.
     `only_batch` is the one batch that it can run, where its graph is fixed. `source_sha256` hashes the source that it
-    is built from. `notes` tell the user what was chosen for them. `selected_share` is the share of candidates that stay
+    is built from. `notes` report what was chosen for the user. `selected_share` is the share of candidates that stay
     where the data decides. `as_cpu` says that its code is answered as on a machine without a CUDA device,
     `differentiates` that gradients are on in inference, too.
     """
@@ -200,7 +200,7 @@ def apply_steps(module: torch.nn.Module, steps: Sequence[Step]) -> torch.nn.Modu
     """Apply steps in order, in evaluation mode, as deployed models are; without steps the module is left alone.
 
     Raises:
-        UsageError: a step returned something that is no module.
+        UsageError: a step returned something that is not a module.
     """
     for step in steps:
         set_mode(module, training=False)

@@ -185,7 +185,7 @@ _SPECIAL: Mapping[str, Callable[..., Any]] = {
     "resolve_conj": lambda _device, tensor: tensor,
     "detach": lambda _device, tensor: tensor.detach(),
 }  # fmt: skip
-"""Operators that Python spells otherwise, or that a device's rules replace; each takes the model's device first."""
+"""Operators that Python writes otherwise, or that a device's rules replace; each takes the model's device first."""
 
 
 def prim(name: str, args: Sequence[Any], *, device: torch.device) -> Any:

@@ -73,7 +73,7 @@ class ObjectRecord:
         """Take the attributes; called by the unpickler.
 
         Raises:
-            pickle.UnpicklingError: the state is no dictionary of names.
+            pickle.UnpicklingError: the state is not a dictionary of names.
         """
         if not isinstance(state, dict) or not all(isinstance(name, str) for name in state):
             raise pickle.UnpicklingError(f"{self.class_name} has a state that is no table of attributes")

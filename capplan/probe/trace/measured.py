@@ -204,7 +204,7 @@ def _said(words: str) -> InputRequest:
     """Return what the options behind a model's name say of its inputs.
 
     Raises:
-        UsageError: an option is none of `capplan measure`, or its value breaks its grammar.
+        UsageError: an option is not known to `capplan measure`, or its value breaks its grammar.
     """
     _, options = split_words(words)
     values: dict[str, list[str]] = {name: [] for name in _OPTIONS}

@@ -266,7 +266,7 @@ class TraceStage:
         return next(reversed(self._seen), None)
 
     def fit(self, passes: Sequence[Pass], batches: Sequence[int]) -> Made:
-        """Make the recording of the passes, and the inputs' shapes.
+        """Fit the recording and the inputs' shapes to the passes.
 
         Raises:
             DoesNotFitError: sizes or operators do not follow the batch.

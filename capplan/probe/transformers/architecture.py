@@ -61,7 +61,7 @@ class FamilyFacts:
             does not say how many frames make a patch.
         has_unfolded_patches: True if each patch of such a list is a small image.
         image_tokens: Counts the tokens that stand for an image; None: one per patch of the vision part.
-        spectrogram: The order of a spectrogram's dimensions, where the config does not tell.
+        spectrogram: The order of a spectrogram's dimensions, where the config does not say.
         has_audio_channel: True if waveforms have a dimension for their one channel.
         frames: Frames of a spectrogram.
         stacked_frames: Frames that the processor lays side by side into one.

@@ -185,7 +185,7 @@ def transformers_inputs(config: Any, model_class: Any, words: str, request: Inpu
     """Make the inputs of one forward pass: its main input, and what else that forward cannot do without.
 
     Raises:
-        UsageError: an input that neither name nor config explain; the user must spell it out.
+        UsageError: an input that neither name nor config explain; the user must write it out.
     """
     parameters = inspect.signature(model_class.forward).parameters
     whole = config

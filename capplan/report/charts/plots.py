@@ -63,7 +63,7 @@ def pipeline_chart(timed: Sequence[PipelineTimes]) -> Drawing:
 
 
 def _parts(point: Measurement) -> tuple[str, ...]:
-    """Return what tells one curve from another: model, device, number format, framework."""
+    """Return what distinguishes one curve from another: model, device, number format, framework."""
     work = point.workload
     return point.model.words, point.device.name, work.precision.value, work.framework.value
 

@@ -209,7 +209,7 @@ def energy_data(
 ) -> list[Column[_Row]]:
     """Return the columns for programs of power [W] and of the energy of a unit [J], each with both ends.
 
-    There are none where no row has any.
+    The list is empty where no row has one.
 
     Args:
         energy: What a row has of it, None where it has none.
@@ -478,7 +478,7 @@ def _smaller_lines(plan: Plan, width: int) -> list[Line]:
 
 
 def _faster_lines(changes: Sequence[ConditionEffect], width: int) -> list[Line]:
-    """Write what other conditions would gain in time."""
+    """List the conditions that would save time, and how much."""
     if not changes:
         return []
     where = f"on {changes[0].before.gpu.id}: "

@@ -74,7 +74,7 @@ def _render_times(question: LlmPageQuestion, case: TaskContext) -> str:
     """Lay out the memory and the times of one replica on each GPU as HTML.
 
     Raises:
-        UsageError: too many GPUs are named, or a figure that is to be explained is none of them.
+        UsageError: too many GPUs are named, or a figure that is to be explained is not one of them.
     """
     gpus = names_of(SERVING_FORM.question(LLM_PLAN, question).gpus) or DEFAULT_GPUS
     if len(gpus) > MOST_GPUS:

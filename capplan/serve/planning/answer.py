@@ -45,7 +45,7 @@ _LANGUAGE_MODEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,99}")
 class TaskContext(Context):
     """One task, with the data that it is answered from and the traces that it turns out to need.
 
-    `needed` are all traces that were looked for in vain, also for remarks that an answer may lack; `missing` are those
+    `needed` are all traces that were not found, also for remarks that an answer may lack; `missing` are those
     without which one of several models has no answer. `may_lack_hints` is set for a plan: what other conditions would
     change is a remark beside it, while other answers, such as advice, are not given without all their traces.
     """

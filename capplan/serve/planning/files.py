@@ -125,7 +125,7 @@ class Configs:
             content: a config.json of transformers.
 
         Raises:
-            UsageError: it is none, or too large.
+            UsageError: it is not a trace, or too large.
         """
         if len(content) > LARGEST_BYTES:
             raise UsageError(f"the config is longer than {LARGEST_BYTES:,} bytes, the most that is read.")

@@ -74,7 +74,7 @@ def model_request(part: ModelFields, *, file: str | None = None) -> ModelRequest
 
 
 def checked_name(words: str) -> str:
-    """Return the name of a zoo model or architecture as its library spells it.
+    """Return the name of a zoo model or architecture as its library writes it.
 
     Raises:
         UsageError: the words name code, a file, or nothing at all.
@@ -144,7 +144,7 @@ def checked_config(config: Mapping[str, Any]) -> bytes:
     """Return a transformers config as canonical JSON, without what names places to load from or code to run.
 
     Raises:
-        UsageError: it is no config, or too large.
+        UsageError: it is not a config, or too large.
     """
     check_bounds(config)
     kind = config.get("model_type")

@@ -26,7 +26,7 @@ _OTHERS = {
 }
 _REGIMES = {"large": Regime.SUSTAINED, "median_shapes": Regime.SUSTAINED, "best_shape": Regime.BURST}
 _OTHER_REGIMES = frozenset({"constant_input", "power_sweep", "p90_shapes"})
-"""Regimes of products that tell nothing of what a GPU sustains, and are left out."""
+"""Regimes of products that do not show what a GPU sustains, and are left out."""
 _UNITS = {"TFLOP/s": 1e12, "GB/s": 1e9, "us": 1e-6, "MHz": 1e6}
 _UNIT_OF = {
     "matmul": "TFLOP/s", "copy_bandwidth": "GB/s", "read_bandwidth": "GB/s", "l2_bandwidth": "GB/s",

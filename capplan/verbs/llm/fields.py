@@ -787,7 +787,7 @@ class MoneyFields:
         """Return 1 for each hour of a week in which there is load, else 0.
 
         Raises:
-            UsageError: the hours are none of a day.
+            UsageError: the hours are not hours of a day.
         """
         from capplan.core.serving.load import HOURS_PER_DAY, days_in_use
         from capplan.specs.load import hours_of_use
@@ -808,7 +808,7 @@ class MoneyFields:
         """Refuse, before anything is searched, what cannot be counted.
 
         Raises:
-            UsageError: growth or years lie beyond what is counted, or the hours are none of a day.
+            UsageError: growth or years lie beyond what is counted, or the hours are not hours of a day.
         """
         self.week()
         if not -0.9 <= self.growth_fraction <= 10:

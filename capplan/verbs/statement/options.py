@@ -51,7 +51,7 @@ class Option:
 
     Attributes:
         help: one sentence, for help texts and schemas.
-        flags: the option's spellings; by default the field's name. The first, without dashes, is also the field's name
+        flags: the option's names; by default the field's name. The first, without dashes, is also the field's name
             in configuration files, sweep files and query strings, besides the field's own.
         topic: the heading of help.
         metavar: what stands for the value in help.
@@ -93,7 +93,7 @@ class Field:
 
     @property
     def flag(self) -> str:
-        """Return the option's first spelling, such as --max-latency; an argument's metavar."""
+        """Return the option's first name, such as --max-latency; an argument's metavar."""
         if self.option.is_argument:
             return self.option.metavar or self.name.upper()
         return self.option.flags[0] if self.option.flags else f"--{self.name.replace('_', '-')}"

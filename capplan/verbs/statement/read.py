@@ -218,7 +218,7 @@ def _canonical(field: Field, value: Any) -> Any:
 
 
 def _check_words(field: Field, value: Any) -> None:
-    """Refuse a word that is none of those a field admits.
+    """Refuse a word that a field does not admit.
 
     Raises:
         UnknownNameError: always where one stands.

@@ -402,7 +402,7 @@ def check_pictures(*paths: Path | None) -> None:
         paths: the files; None where no chart is asked for.
 
     Raises:
-        UsageError: an extension that is no picture's, a folder that does not exist, or no package to draw pixels.
+        UsageError: an extension that is not of a picture, a folder that does not exist, or no package to draw pixels.
     """
     from importlib.util import find_spec
 

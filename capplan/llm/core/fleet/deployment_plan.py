@@ -45,7 +45,7 @@ class DeploymentFit:
         rate_per_s: Requests per second of all replicas at the load.
         running: Requests that one replica processes at a time, at its share of the load.
         batch_limit: Sequences at a time with which a replica still keeps the limits.
-        max_sequences: Sequences at a time that the engine is told to run at most; None for its default.
+        max_sequences: Sequences at a time that the engine may run at most; None for its default.
         ttft_s, tpot_s, e2e_s: What a request sees with all replicas up, with the interval of the estimate. [s]
         prefill_fraction: Share of the replicas' busy time that goes to prompts.
         curve: One replica from idle to full.

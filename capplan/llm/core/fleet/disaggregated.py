@@ -27,7 +27,7 @@ connections between them. Median of ten published runs with at most eight client
 class Side:
     """One kind of replicas of a disaggregated deployment: what serves on it, and the cache of its GPUs.
 
-    `demand` is what one replica is asked, with the sequences that fit in it. A token takes `kv_bytes_per_token` on each
+    `demand` is the demand on one replica, with the sequences that fit in it. A token takes `kv_bytes_per_token` on each
     GPU. [bytes] `rent` is the offer of its GPU, `fast_gpus` the largest stage that was timed over fast links. It has
     one pipeline stage.
     """

@@ -89,7 +89,7 @@ class TokenLoad:
         return self.input_len * self.documents
 
     def demand(self, capacity: float, *, encoder_s: float = 0.0, loaded_s: float = 0.0) -> Demand:
-        """Return what one replica is asked, apart from the rate.
+        """Return the demand on one replica without its rate.
 
         Args:
             capacity: Sequences that fit in the replica's memory.

@@ -142,7 +142,7 @@ def _settle(search: Search, judged: _Judged) -> _Settled:
     """Rank the deployments and simulate the best ones, which may take more replicas than the closed form says.
 
     A simulation never makes a deployment cheaper, so that the cheapest one is always simulated next, with as many
-    replicas as tell most about how many it takes; no more is simulated of one that has become dearer than others. With
+    replicas as narrow down most how many it takes; no more is simulated of one that has become dearer than others. With
     limits at a percentile, deployments that were not simulated are left out: nothing is known of their percentiles.
     """
     fits = [(words, judgement) for words, judgement in judged.items() if isinstance(judgement, DeploymentFit)]

@@ -133,7 +133,7 @@ class Replica:
 
 
 def request_demand(deployment: ServingDeployment, constants: Constants, load: TokenLoad, *, capacity: float) -> Demand:
-    """Return what one replica is asked, with the times of its image encoder and of prefixes from host memory.
+    """Return the demand on one replica, with the times of its image encoder and of prefixes from host memory.
 
     Args:
         deployment: The deployment.

@@ -204,7 +204,7 @@ class Search:
         return deployment.service(self.constants, time_factor=learnt.factor if learnt else 1.0)
 
     def capacity(self, deployment: ServingDeployment) -> float:
-        """Return the requests that fit in a replica, at most as many as it is told to run at a time."""
+        """Return the requests that fit in a replica, at most as many as it may run at a time."""
         fitting = deployment.sequences_that_fit(self.question.load.cached_len)
         return min(fitting, float(deployment.words.max_sequences or inf))
 
@@ -230,7 +230,7 @@ class Search:
         return ServingEvidence.MEASURED_HERE if self.adjustment(deployment) else deployment.evidence(self.calibration)
 
     def demand(self, deployment: ServingDeployment, capacity: float) -> Demand:
-        """Return what one replica is asked, the image encoder's time included.
+        """Return the demand on one replica, with the image encoder's time.
 
         Args:
             deployment: The deployment.

@@ -57,11 +57,11 @@ def read_clients(asked: str | Sequence[int], *, what: str = "⟨concurrency⟩")
         what: What errors call them.
 
     Raises:
-        UsageError: they are none of these, below 1 or above `MOST_CLIENTS`.
+        UsageError: they are not one of these, below 1 or above `MOST_CLIENTS`.
     """
     try:
         clients = parse_batches(asked).sizes if isinstance(asked, str) else tuple(asked)
-    except (UsageError, TypeError):  # TypeError: it is no list, as a request may hold anything
+    except (UsageError, TypeError):  # TypeError: it is not a list, as a request may hold anything
         clients = ()
     if not clients or not all(type(count) is int and 1 <= count <= MOST_CLIENTS for count in clients):
         raise UsageError(f"{what} {str(asked)[:100]}: write 8, 1,8,32 or 1..256, each from 1 to {MOST_CLIENTS}.")

@@ -120,7 +120,7 @@ def interval_widths(runs: Sequence[LearntRun], held_out: HeldOutPredictions) -> 
 
     A GPU or model that is asked about is not among those that the widths are learnt from. So the widths are learnt
     again without each GPU and without each family of models, and as much is added to their squares for each metric that
-    90 % of what was left out lies inside. Families count, because nothing tells how near a new model is to a measured
+    90 % of what was left out lies inside. Families count, because it is not known how near a new model is to a measured
     one: widths from single models held only 82 % of the tokens per second of families that were left out.
 
     Args:

@@ -126,7 +126,7 @@ activations are in 32 bits, and nothing is fused. `host` are PCIe 5.0 hosts. Col
 kernels of three engines on 2, 4 and 8 GPUs: with the wait between stages they are met within 9 % (median) over NVLink,
 without it within 16 %. `other_*` follow MLPerf Inference 5.1: eight MI300X give 0.9 times the offline tokens of eight
 H100 SXM on Llama-2-70B, with 1.3 times the peak and 1.6 times the bandwidth. `STATE` runs several small kernels a
-layer, whose time no run here tells. `SSM_UPDATE` (`selective_state_update` of Mamba's implementation) is bound by what
+layer, whose time no run here shows. `SSM_UPDATE` (`selective_state_update` of Mamba's implementation) is bound by what
 a multiprocessor holds and not by bandwidth: blocks of 4 × 128 elements in 128 threads, 16 of them at a time, each of
 which waits for three reads that follow from one another, of about 0.7 µs each. That is 3.9 elements a nanosecond and
 multiprocessor, 0.09 of what its lanes could compute; the convolution and the norm beside it are launches of 4 µs.

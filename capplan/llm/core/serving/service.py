@@ -22,7 +22,7 @@ from capplan.llm.core.timing.work import Kernels, Load
 class ServedDeployment:
     """A deployment ready to be asked: its kernels on a GPU, the engine, and fitted constants.
 
-    `flags` are what the engine is told instead of its defaults. Its steps take `time_factor` times as long as the
+    `flags` are the engine's options instead of its defaults. Its steps take `time_factor` times as long as the
     constants say, as measured runs of the deployment show.
     """
 

@@ -26,7 +26,7 @@ NETWORK = LinkConstants(
 The latency is the median of what 17 of 30 published decode rows of one deployment ask for, DeepSeek-R1 with SGLang on
 16 H100 in two servers: 30 to 91 us (`benchmarks/llm_disaggregated.py`). The other 13 are faster than a step in which
 the network takes no time, and are taken for speculative decoding, which the source does not exclude. Leaving them out
-pushes the latency up: the median of all 30 is 45 us. The rest is assumed, because nothing that was timed tells it: each
+pushes the latency up: the median of all 30 is 45 us. The rest is assumed, because nothing that was timed shows it: each
 doubling of the servers waits for half of that again, and large tensors move at nine tenths of the ports' rate in one
 direction, as results of nccl-tests on DGX H100 are commonly quoted."""
 

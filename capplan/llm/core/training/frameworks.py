@@ -202,7 +202,7 @@ _ALIASES = {
 
 
 def find_framework(name: str) -> TrainingFramework:
-    """Return a framework by its name or a common spelling.
+    """Return a framework by its name or a common form of it.
 
     Args:
         name: Such as torchtitan, megatron, nemo, torchtune, trl.

@@ -320,7 +320,7 @@ _TARGET_GROUPS = {
 
 
 def adapter_targets(words: Sequence[str]) -> tuple[str, ...]:
-    """Return the matrices that names stand for, in the spellings of common frameworks.
+    """Return the matrices that names stand for, as common frameworks write them.
 
     >>> adapter_targets(["q_proj", "mlp"])
     ('q', 'gate_up', 'down')

@@ -250,7 +250,7 @@ def _trainer_arguments(job: TrainingJob) -> list[str]:
     """Return the arguments of TRL's scripts (SFTConfig and ModelConfig) that a plan decides."""
     attention = "eager" if job.attention is AttentionImplementation.EAGER else "flash_attention_2"
     precision = f"--{half}" if (half := _half(job)) else f"--bf16 False --tf32 {job.compute is Compute.TF32}"
-    # TRL checkpoints and loads weights in fp32 unless it is told otherwise.
+    # TRL checkpoints and loads weights in fp32 unless an option says otherwise.
     lines = [
         f"--per_device_train_batch_size {job.micro_batch} --gradient_accumulation_steps {job.accumulation}",
         f"--max_length {job.sequence_tokens} {precision} --gradient_checkpointing {job.recompute is Recompute.FULL}",

@@ -15,7 +15,7 @@ class TimeConstants:
 
     Shares are of the rate that a GPU sustains: `products` of matrix products by class, `grouped` of those over experts
     relative to dense ones, `attention` of attention by kernel, `stream_fused` and `stream_eager` of copies.
-    `misaligned` multiplies products whose width is no multiple of 64. Every product takes as long as with
+    `misaligned` multiplies products whose width is not a multiple of 64. Every product takes as long as with
     `partial_waves` more waves of tiles than it has, because the last one leaves multiprocessors idle, and an expert's
     with `filling_rows` more rows. `links` are shares of a
     link's printed rate. Exposed shares are what collectives do not hide behind products. `kernel_s` is the host's time

@@ -57,11 +57,11 @@ class Fields:
         return self._get(name)
 
     def size(self, *names: str, default: int | None = None, least: int = 1) -> int:
-        """Return a whole number from the first of several spellings of a field.
+        """Return a whole number from the first of several names of a field.
 
         Args:
             names: Spellings of the field; the first one that is present counts.
-            default: Value where no spelling is present; without one that is an error.
+            default: Value where no name is present; without one that is an error.
             least: Smallest value allowed.
         """
         found = self.optional_size(*names, least=least)
@@ -72,7 +72,7 @@ class Fields:
         return default
 
     def optional_size(self, *names: str, least: int = 1) -> int | None:
-        """Return a whole number from the first present spelling of a field, None if there is none."""
+        """Return a whole number from the first present name of a field, None if there is none."""
         self.understood(*names)
         for name in names:
             value = self._values.get(name)

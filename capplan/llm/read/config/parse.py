@@ -211,7 +211,7 @@ def _rope_rows(fields: Fields, root: Fields, traits: Traits) -> int:
     """Return the rows of all rotary tables, as vLLM builds them.
 
     Linear scaling stretches a table by its factor. Gemma 3 and 4 keep one table for global and one for local
-    layers. `rope_scaling` is the spelling of older configurations; newer ones state `rope_parameters`, by kind of layer
+    layers. `rope_scaling` is the key of older configurations; newer ones state `rope_parameters`, by kind of layer
     where kinds differ. The multimodal sizes of Gemma 3 scale the global table by 8, also where the configuration states
     neither.
     """

@@ -13,7 +13,7 @@ from unittest import mock
 import torch
 
 CAPABILITY = (8, 0)
-"""Compute capability that models are told: the lowest that has bfloat16 and TF32 (NVIDIA A100)."""
+"""Compute capability that models see: the lowest that has bfloat16 and TF32 (NVIDIA A100)."""
 
 _MEMORY_BYTES = 80 * 2**30
 

@@ -2,7 +2,7 @@
 
 Look-ups and connections raise what the socket library raises where there is no network, so that code which copes with
 that (asking at import whether it is online, falling back to a cache) goes on. Child processes get no way out either.
-The Hugging Face Hub's client is told that it is offline, because it would try ten times and wait a minute and a half.
+The Hugging Face Hub's client is set offline, because it would try ten times and wait a minute and a half.
 """
 
 import atexit

@@ -10,7 +10,7 @@ from capplan.probe.onnx.graph import Graph
 from capplan.probe.onnx.operators.call import Call, Handlers, ValueNeededError
 
 MOST_ITERATIONS = 4096
-"""Iterations of a loop that are run; each is recorded, so that more take long and tell nothing new."""
+"""Iterations of a loop that are run; each is recorded, so that more take long and add nothing new."""
 
 
 def _body(call: Call, name: str) -> Graph:

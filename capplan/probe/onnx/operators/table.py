@@ -37,7 +37,7 @@ def run_unknown(
 
     Args:
         node: the operator.
-        inputs: its inputs; those that are no tensors are left out.
+        inputs: its inputs; other inputs than tensors are left out.
         outputs: shape and dtype of each output, from the onnx package's shape inference.
         device: where its outputs are made.
     """

@@ -194,7 +194,7 @@ def read_program(path: Path) -> dict[str, Any]:
         path: the `.pt2` file.
 
     Raises:
-        UsageError: it is none that torch.export wrote, or damaged.
+        UsageError: torch.export did not write it, or it is damaged.
     """
     try:
         with open_archive(path) as archive:

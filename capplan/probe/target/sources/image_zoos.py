@@ -77,7 +77,7 @@ def _inputs(timm: ModuleType, name: str, request: InputRequest) -> InputMaker:
     for key, value in request.arguments:
         given = tuple(value) if isinstance(value, list | tuple) else (value,)
         if not given or not all(isinstance(number, int) and number > 0 for number in given):
-            continue  # if it is no size, timm itself refuses it
+            continue  # if it is not a size, timm itself refuses it
         if key == "in_chans":
             size = (given[0], *size[1:])
         if key == "img_size":
