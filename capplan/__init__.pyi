@@ -962,5 +962,5 @@ def validate(
 
     Raises:
         UsageError: a file is missing, unreadable or lacks a column.
-        UnknownNameError: `by` names what is no column.
+        UnknownNameError: `by` does not name a column.
     """

@@ -67,7 +67,7 @@ class Budget:
         self._began_s = time.process_time()
 
     def take_bytes(self, size_bytes: int) -> None:
-        """Take memory before it is allocated; what is freed later is not given back. [bytes]
+        """Charge memory before it is allocated; what is freed later is not credited. [bytes]
 
         Raises:
             BudgetError: more than the file may take.
@@ -80,7 +80,7 @@ class Budget:
             )
 
     def take_steps(self, count: int) -> None:
-        """Take steps before they are done.
+        """Charge steps before they are done.
 
         Raises:
             BudgetError: more than the file may take, of steps or of seconds.
@@ -96,7 +96,7 @@ class Budget:
             self._check_seconds()
 
     def take_nodes(self, count: int) -> None:
-        """Take operators before they run.
+        """Charge operators before they run.
 
         Raises:
             BudgetError: more than the file may take, of operators or of seconds.
@@ -137,7 +137,7 @@ class Budget:
             raise BudgetError(f"{self.where} takes longer than {self._limits.cpu_s:g} s of processor time.")
 
     def weigh(self, *values: Any) -> None:
-        """Take a step for each item within values, as often as comparing, hashing or showing them would meet it.
+        """Charge a step for each item within values, as often as comparing, hashing or showing them would meet it.
 
         A list that stands within another one twice is met twice: 40 lists of two may be 2^40 items.
 

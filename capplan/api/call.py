@@ -141,7 +141,7 @@ def _tensor_words(tensor: Any) -> str:
 
 
 def _apart(options: Mapping[str, Any], *, names_language_models: bool) -> tuple[dict[str, Any], LocalContext]:
-    """Take what only this process holds out of the options of a call: modules, functions, GPUs, a database."""
+    """Remove what only this process holds from the options of a call: modules, functions, GPUs, a database."""
     from capplan.core.gpus.spec import GpuSpec
     from capplan.specs.gpus.load import Gpus
 

@@ -58,7 +58,7 @@ class Client(ServedVerbs):
         timeout_s: float = 600.0,
         headers: Mapping[str, str] | None = None,
     ) -> None:
-        """Take the address of a service; nothing is asked yet.
+        """Store the address of a service; nothing is sent yet.
 
         Args:
             url: where `capplan serve` says that it serves, such as http://127.0.0.1:8000.

@@ -410,7 +410,7 @@ class QuantisedModel(Model):
 
     @property
     def can_be_traced(self) -> bool:  # type: ignore[override] # read only
-        """True if further recordings can be made."""
+        """Return True if further recordings can be made."""
         return self.inner.can_be_traced
 
     def trace(self, configurations: Sequence[Configuration], *, exact_batch: int | None = None) -> Trace:

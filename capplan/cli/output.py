@@ -132,7 +132,7 @@ def laid_out(sections: "Iterable[Section]", chosen: Format, *, output: Path | No
 
 
 def emit(content: str, *, output: Path | None) -> None:
-    """Put an answer on stdout, or into a file that appears whole or not at all.
+    """Write an answer to stdout, or into a file that appears whole or not at all.
 
     Raises:
         UsageError: it cannot be written, as on a full disk.
@@ -144,7 +144,7 @@ def emit(content: str, *, output: Path | None) -> None:
 
 
 def emit_coloured(lines: "Sequence[Line]") -> None:
-    """Put lines on stdout in colour; their texts are made printable before the colours are added.
+    """Write lines to stdout in colour; their texts are made printable before the colours are added.
 
     Raises:
         UsageError: they cannot be written.

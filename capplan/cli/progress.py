@@ -91,7 +91,7 @@ def live_line(label: str) -> Iterator["Callable[[Progress], None]"]:
 
 @contextmanager
 def live_words(words: str) -> Iterator[None]:
-    """Show what is being done on a terminal's stderr, and take it away afterwards."""
+    """Show what is being done on a terminal's stderr, and remove it afterwards."""
     if not sys.stderr.isatty():
         yield
         return

@@ -43,7 +43,7 @@ class Precision(StrEnum):
 
     @property
     def needs_engine(self) -> bool:
-        """True for formats that an inference engine calibrates; PyTorch quantises layers instead."""
+        """Return True for formats that an inference engine calibrates; PyTorch quantises layers instead."""
         return self in (Precision.INT8, Precision.FP8)
 
     @property
@@ -104,7 +104,7 @@ class Framework(StrEnum):
 
     @property
     def is_engine(self) -> bool:
-        """True for inference engines, which run a graph without PyTorch."""
+        """Return True for inference engines, which run a graph without PyTorch."""
         return self in (Framework.TENSORRT, Framework.ONNXRUNTIME)
 
     @property
@@ -114,7 +114,7 @@ class Framework(StrEnum):
 
     @property
     def is_replayed(self) -> bool:
-        """True where the device takes a step from a recorded graph, without a host's launches."""
+        """Return True where the device takes a step from a recorded graph, without a host's launches."""
         return self in (Framework.COMPILE_GRAPHS, Framework.TENSORRT)
 
 
@@ -273,13 +273,13 @@ class Workload:
 
     @property
     def software(self) -> str:
-        """What runs the model: a release of PyTorch, or an inference engine."""
+        """Return what runs the model: a release of PyTorch, or an inference engine."""
         name = self.framework.product
         return name if self.framework.is_engine else "{} {}.{}".format(name, *self.torch_version)
 
     @property
     def release(self) -> str:
-        """What runs the model, for headlines: torch with its release, or an inference engine."""
+        """Return what runs the model, for headlines: torch with its release, or an inference engine."""
         return self.software.replace("PyTorch", "torch")
 
     @property

@@ -108,7 +108,7 @@ class Template:
     """A process that imports modules once, and from which workers are forked."""
 
     def __init__(self, *modules: str) -> None:
-        """Take the modules to import; the process starts with the first fork.
+        """Store the modules to import; the process starts with the first fork.
 
         Args:
             modules: names of modules.
@@ -178,7 +178,7 @@ class Worker:
         environment: Mapping[str, str] = {},
         keeps_stderr: bool = True,
     ) -> None:
-        """Take what the process runs; nothing is started yet.
+        """Store what the process runs; nothing is started yet.
 
         Args:
             make: a function of a module, called in the process at its start; it returns what answers a task. Its time

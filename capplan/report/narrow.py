@@ -165,7 +165,7 @@ def _folded_to(content: Grid, widths: Sequence[int]) -> Grid:
 
 
 def _shrunk(widths: Sequence[int], least: Sequence[int], room: int, gap: int) -> list[int]:
-    """Take characters from the widest column that can give one until the whole fits."""
+    """Remove characters from the widest column that can give one until the whole fits."""
     found = list(widths)
     while _total(found, gap) > room:
         giving = [index for index in range(len(found)) if found[index] > least[index]]

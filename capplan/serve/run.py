@@ -57,7 +57,7 @@ class _ImpatientProtocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type]  #
         self._wait()
 
     def data_received(self, data: bytes) -> None:
-        """Take some bytes; while no request has begun they are of a head."""
+        """Receive some bytes; while no request has begun they are of a head."""
         super().data_received(data)
         if self.cycle is not None and not self.cycle.response_complete:
             self._stop_waiting()

@@ -188,7 +188,7 @@ class PlanningService:
         return hashlib.sha256(asked + f"{date.today().isoformat()} {changed}".encode()).hexdigest()
 
     def answer_later(self, task: Task) -> None:
-        """Go on with a question whose request is answered without it, so that the next request finds its answer.
+        """Continue a question whose request is answered without it, so that the next request finds its answer.
 
         Args:
             task: the question.

@@ -24,7 +24,7 @@ class BusyError(Exception):
     """
 
     def __init__(self, sentence: str, *, retry_after_s: int, status: int = 429) -> None:
-        """Take what is said.
+        """Store the message.
 
         Args:
             sentence: what is short, without when to ask again.
@@ -148,7 +148,7 @@ class Line(Generic[Item]):
     async def put(
         self, item: Item, *, delay_s: float, wanted: Wanted, dropped: Callable[[], None], is_long: bool = False
     ) -> None:
-        """Let an item wait.
+        """Queue an item.
 
         Args:
             item: what waits.

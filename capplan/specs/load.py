@@ -270,11 +270,11 @@ class _LoadReader(ValueReader):
         self._given: Tree = {}
 
     def begin(self, kind: str, given: Tree) -> None:
-        """Turn to one section of the file."""
+        """Select one section of the file."""
         self._kind, self._given = kind, given
 
     def override(self, given: Tree, *, settings: Sequence[str]) -> None:
-        """Put the user's values and ranges in place of the defaults; `settings` have a place of their own."""
+        """Replace the defaults by the user's values and ranges; `settings` have a place of their own."""
         known = [key for key in self.assumed if key not in settings]
         self.unknown_keys(given, known, "assumptions.")
         for key, value in given.items():

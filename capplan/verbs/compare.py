@@ -148,7 +148,7 @@ def answer_compare(question: CompareQuestion, context: Context) -> "Comparison":
 
 
 def _by_gpu(rows: "Sequence[ComparisonRow]", gpus: "Sequence[GpuSpec]", batches: Batches) -> "list[ComparisonRow]":
-    """Put rows of one GPU and listed batch together, in the order in which these are named."""
+    """Group rows by GPU and listed batch, in the order in which these are named."""
     places = {gpu.id: place for place, gpu in enumerate(gpus)}
     sizes = {size: place for place, size in enumerate(batches.sizes)}
     return sorted(rows, key=lambda row: (places[row.gpu.id], sizes.get(row.batch or 0, 0)))

@@ -426,7 +426,7 @@ def _outcome(report: "Report") -> Outcome:
 
 
 def _for_service(question: ReportQuestion) -> ReportQuestion:
-    """Put the content of a load file in the place of its name.
+    """Replace the name of a load file by its content.
 
     Raises:
         UsageError: more than one model is named.

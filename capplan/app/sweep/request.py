@@ -98,12 +98,12 @@ class SweepModel:
 
     @property
     def is_served(self) -> bool:
-        """True for a language model to be served, named `llm:NAME`."""
+        """Return True for a language model to be served, named `llm:NAME`."""
         return self.request.words.startswith(LLM_PREFIX)
 
     @property
     def is_pipeline(self) -> bool:
-        """True for a pipeline, whose parts are traced where it is planned."""
+        """Return True for a pipeline, whose parts are traced where it is planned."""
         return names_pipeline(self.request.words)
 
 

@@ -61,7 +61,7 @@ class SweepResults:
 
     @property
     def live(self) -> LiveStanding | None:
-        """How far the sweep is that writes these results at this moment; None where none runs."""
+        """Return the progress of the sweep that writes these results now; None where none runs."""
         return read_progress(self.folder / STATE_FOLDER / PROGRESS_FILE)
 
     def query_live(self, sql: str) -> "pyarrow.Table":

@@ -382,7 +382,7 @@ class _SweepRun:
         return LocalEngine(context=self.sweep.context, workers=workers, limits=self.request.limits)
 
     def _keep(self, job: PlanningJob, answer: JobAnswer) -> int:
-        """Put a job's rows into the folder, and return how many they are."""
+        """Write a job's rows into the folder, and return their number."""
         assert answer.rows is not None
         keys = self._unit_keys(job.model)
         units = [

@@ -210,7 +210,7 @@ class SweepStore:
         self._record(manifest, most_left=0)
 
     def _record(self, manifest: Mapping[str, Any], *, most_left: int) -> None:
-        """Let the files count that are written; wait for the oldest ones where more than a number are not."""
+        """Count the files that are written; wait for the oldest ones where more than a number are not."""
         while self._joining and (len(self._joining) > most_left or self._joining[0][0].done()):
             future, taken = self._joining.pop(0)
             future.result().record(self.contents)
@@ -373,7 +373,7 @@ class _Writer:
     _held_units: dict[str, list[Unit]] = field(default_factory=dict)
 
     def add_job(self, table: "pyarrow.Table", units: Sequence[Unit]) -> None:
-        """Take the rows of one job, whole where all of them are wanted of one unit, which needs no search."""
+        """Return the rows of one job, whole where all of them are wanted of one unit, which needs no search."""
         wanted = [replace(unit, gpus=self.wanted.of(unit)) for unit in units]
         if len(units) == 1 and wanted[0].gpus == dict(units[0].gpus) and units[0].gpus:
             self._hold(units[0].workload, _Piece(table=table, model=units[0].model), [wanted[0]])
@@ -381,7 +381,7 @@ class _Writer:
             self.add_units(table, wanted, is_ordered=True)
 
     def add_units(self, table: "pyarrow.Table", units: Sequence[Unit], *, is_ordered: bool = False) -> None:
-        """Take the rows of units on their GPUs from a table that may hold more.
+        """Select the rows of units on their GPUs from a table that may hold more.
 
         Args:
             table: the rows.

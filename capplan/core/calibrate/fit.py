@@ -265,7 +265,7 @@ def _transfer(values: FloatArray, source: LatencyFit, target: LatencyFit) -> Flo
 
 
 def _family_folds(families: Sequence[str], folds: int) -> IntArray:
-    """Deal families to folds, the largest first, each to the smallest fold."""
+    """Distribute families over folds, the largest first, each to the smallest fold."""
     names, sizes = np.unique(families, return_counts=True)
     held = np.zeros(folds)
     fold_of: dict[str, int] = {}

@@ -41,7 +41,7 @@ class MeasuredOperator:
 
 
 def operator_step(measured: MeasuredOperator, gpu: GpuSpec, laws: RateLaws) -> TimedStep | None:
-    """Turn a measured operator into a training row of one operator.
+    """Convert a measured operator to a training row of one operator.
 
     None where the GPU lacks the peak, or where the time is below what the GPU can reach.
     """
@@ -178,7 +178,7 @@ def causal_attention_kernel(
 
 
 def kernel_step(kernel: MeasuredKernel | MeasuredOperator, gpu: GpuSpec, laws: RateLaws) -> TimedStep | None:
-    """Turn a timed kernel into a training row; None if the GPU lacks the peak or the timing beats the roofline."""
+    """Convert a timed kernel to a training row; None if the GPU lacks the peak or the timing beats the roofline."""
     if isinstance(kernel, MeasuredOperator):
         return operator_step(kernel, gpu, laws)
     return _serving_step(kernel, gpu, laws)

@@ -263,7 +263,7 @@ class GpuSpec:
 
     @property
     def expected_usable_bytes(self) -> float:
-        """What a process can allocate at most: reported where known, else expected from the kind of memory. [bytes]
+        """Return the most that a process can allocate: as reported, else expected from the kind of memory. [bytes]
 
         Without a report, the printed memory times `usable_share`.
         """

@@ -170,12 +170,12 @@ class WorkspaceSizes:
 
     @property
     def on_cpu(self) -> bool:
-        """True where the step runs on a CPU."""
+        """Return True where the step runs on a CPU."""
         return self.compute_capability == CPU
 
     @property
     def origin(self) -> str:
-        """Where the sizes come from."""
+        """Return where the sizes come from."""
         return self.calibration.cpu_workspaces.origin if self.on_cpu else self.calibration.origin
 
     def of(self, workspace: Workspace, recording: Recording, batch: int) -> Interval:

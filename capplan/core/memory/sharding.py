@@ -42,7 +42,7 @@ class RankMemory:
 
     @property
     def total_bytes(self) -> Interval:
-        """What nvidia-smi would show for one rank's process. [bytes]"""
+        """Return what nvidia-smi would show for one rank's process. [bytes]"""
         return sum((part.size_bytes for part in self.parts), Interval.exact(0))
 
 
@@ -188,7 +188,7 @@ MOST_GPUS = 4096
 
 
 def gpus_to_shard(alone: MemoryEstimate, *, available_bytes: float) -> int | None:
-    """End from below the GPUs over which weights, gradients and optimizer states must be spread; None for too many.
+    """Return the fewest GPUs over which weights, gradients and optimizer states must be spread; None for too many.
 
     Activations, inputs, workspaces and context stay whole on each.
     """

@@ -62,22 +62,22 @@ class MemoryEstimate:
 
     @property
     def weight_bytes(self) -> float:
-        """What parameters take: a model's, or those of a pipeline's other parts and layers. [bytes]"""
+        """Return what parameters take: a model's, or those of a pipeline's other parts and layers. [bytes]"""
         return sum(part.size_bytes.expected for part in self.parts if part.name in _WEIGHTS)
 
     @property
     def peak_allocated_bytes(self) -> Interval:
-        """What `torch.cuda.max_memory_allocated` would read. [bytes]"""
+        """Return what `torch.cuda.max_memory_allocated` would read. [bytes]"""
         return _total(self.parts)
 
     @property
     def peak_reserved_bytes(self) -> Interval:
-        """What `torch.cuda.max_memory_reserved` would read. [bytes]"""
+        """Return what `torch.cuda.max_memory_reserved` would read. [bytes]"""
         return _total((*self.parts, self.fragmentation))
 
     @property
     def total_bytes(self) -> Interval:
-        """What nvidia-smi would show for the process. [bytes]"""
+        """Return what nvidia-smi would show for the process. [bytes]"""
         return _total(self.all_parts)
 
 

@@ -79,17 +79,17 @@ class OperatorRow:
 
     @property
     def needs_stored_input(self) -> bool:
-        """True if its input must be materialised, so that the input's producer cannot be fused into it."""
+        """Return True if its input must be materialised, so that the input's producer cannot be fused into it."""
         return "stored input" in self.notes
 
     @property
     def ends_graph(self) -> bool:
-        """True if torch.compile ends a graph here: Python reads a value, or values decide the result's size."""
+        """Return True if torch.compile ends a graph here: Python reads a value, or values decide the result's size."""
         return bool(self.notes & {"reads a value", "sized by values"})
 
     @property
     def ends_graph_if_masked(self) -> bool:
-        """True if torch.compile ends a graph here where an index is a boolean mask."""
+        """Return True if torch.compile ends a graph here where an index is a boolean mask."""
         return "sized by masks" in self.notes
 
 

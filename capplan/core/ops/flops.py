@@ -146,7 +146,7 @@ def _matrix(operand: Operand, batch: int) -> tuple[int, int, int]:
 
 
 def _product(kernel: Kernel, batch: int) -> MatmulShape:
-    """Take [.., m, k] by [.., k, n] as the last two matrix inputs, whatever is added."""
+    """Count the product of [.., m, k] and [.., k, n], the last two matrix inputs, whatever is added."""
     first = 1 if kernel.name in _WITH_ADDEND else 0
     groups, m, k = _matrix(kernel.inputs[first], batch)
     _, _, n = _matrix(kernel.inputs[first + 1], batch)
@@ -160,7 +160,7 @@ _EXPONENTIAL_PRODUCTS = 5
 
 
 def _matrix_exponential(kernel: Kernel, batch: int) -> MatmulShape:
-    """Take the products of a matrix exponential's polynomial of degree 18: five of each matrix.
+    """Count the products of a matrix exponential's polynomial of degree 18: five of each matrix.
 
     The degree follows from the matrix's norm, which does not follow from shapes. `compute_T18` in
     aten/src/ATen/native/LinearAlgebra.cpp serves 1-norms from 1.46 to 3.01 in fp32; smaller ones take none to four
@@ -172,7 +172,7 @@ def _matrix_exponential(kernel: Kernel, batch: int) -> MatmulShape:
 
 
 def _euclidean_distances(kernel: Kernel, batch: int) -> MatmulShape:
-    """Take Euclidean distances of all pairs of rows as the product of [-2x, x², 1] by [y, 1, y²]ᵀ: two columns more.
+    """Count Euclidean distances of all pairs of rows as the product of [-2x, x², 1] by [y, 1, y²]ᵀ: two columns more.
 
     torch.cdist takes this way for more than 25 rows (`_euclidean_dist` in aten/src/ATen/native/Distance.cpp); its
     other one, `_cdist_forward`, subtracts pair by pair and holds no product.
@@ -203,13 +203,13 @@ def _linear(kernel: Kernel, batch: int) -> MatmulShape:
 
 
 def _linear_of_packed(kernel: Kernel, batch: int) -> MatmulShape:
-    """Take a linear layer whose weights are packed in a shape of their own: its columns are those of its output."""
+    """Count a linear layer whose weights are packed in a shape of their own: its columns are those of its output."""
     *rows, k = kernel.inputs[0].shape_at(batch)
     return MatmulShape(groups=1, m=prod(rows), n=kernel.outputs[0].shape_at(batch)[-1], k=k)
 
 
 def _grouped_product(kernel: Kernel, batch: int) -> MatmulShape:
-    """Take each row of the first matrix by one group's matrix: tokens routed to experts."""
+    """Count the product of each row of the first matrix and one group's matrix: tokens routed to experts."""
     rows = kernel.inputs[0].shape_at(batch)
     *_, k, n = kernel.inputs[1].shape_at(batch)
     return MatmulShape(groups=1, m=prod(rows[:-1]), n=n, k=k)

@@ -66,7 +66,7 @@ class Judged:
 
     @property
     def is_covered(self) -> bool:
-        """True if the measured value lies in the interval."""
+        """Return True if the measured value lies in the interval."""
         return self.estimated.low <= self.measured <= self.estimated.high
 
 

@@ -124,7 +124,7 @@ class PreparedPipeline(Planned):
 
     @cached_property
     def facts(self) -> ModelFacts:  # type: ignore[override] # worked out once, read only
-        """What holds of the pipeline on any GPU; counts are of one item."""
+        """Return what holds of the pipeline on any GPU; counts are of one item."""
         runs = [(part.whole.facts, self._runs(part, 1)) for part in self.parts]
         if len(self.parts) == 1 and runs[0][1] == Runs(times=1, batch=1):
             return runs[0][0]
@@ -152,7 +152,7 @@ class PreparedPipeline(Planned):
 
     @property
     def pipeline_facts(self) -> PipelineFacts:
-        """What the pipeline makes, and of what parts."""
+        """Return what the pipeline makes, and of what parts."""
         values = self.pipeline.values(1)
         parts = []
         for part in self.parts:
@@ -273,7 +273,7 @@ class PreparedPipeline(Planned):
 
     @property
     def _streams(self) -> bool:
-        """True if two streams of a GPU hold what their parts take at once."""
+        """Return True if two streams of a GPU hold what their parts take at once."""
         return any(part.part.on == ON_STREAM for part in self.parts)
 
     @property
@@ -529,12 +529,12 @@ class PreparedPipeline(Planned):
 
     @property
     def cautions(self) -> tuple[str, ...]:
-        """What makes the figures of the parts uncertain."""
+        """Return what makes the figures of the parts uncertain."""
         return _named(self.parts, lambda part: part.whole.cautions)
 
     @property
     def conditions(self) -> tuple[str, ...]:
-        """What holds of the parts beside the workload, and where weights wait."""
+        """Return what holds of the parts beside the workload, and where weights wait."""
         if self._is_one_model:
             return self.parts[0].whole.conditions
         held = [part for part in self.parts if part.held_at is not None]
@@ -552,7 +552,7 @@ class PreparedPipeline(Planned):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What was chosen for the user, of the pipeline and of its parts."""
+        """Return what was chosen for the user, of the pipeline and of its parts."""
         return (*self.pipeline.notes, *_named(self.parts, lambda part: part.whole.notes))
 
     @property

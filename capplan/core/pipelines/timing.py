@@ -110,7 +110,7 @@ class Correction:
 
     @property
     def host_added_s(self) -> float:
-        """What sharing adds to the host's time of a run. [s]"""
+        """Return what sharing adds to the host's time of a run. [s]"""
         if self.degrees.gpu_count == 1:
             return 0.0
         laws, layers = self.calibration.sequence, sum(layer.calls for layer in self.attention)

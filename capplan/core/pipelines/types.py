@@ -156,7 +156,7 @@ class Pipeline:
 
     @property
     def overlaps(self) -> bool:
-        """True if parts run elsewhere than one after the other on one GPU, so that batches of items overlap."""
+        """Return True if parts run elsewhere than one after the other on one GPU, so that batches of items overlap."""
         return any(part.on != ON_GPU for part in self.parts)
 
     def waits_for(self, part: Part) -> tuple[str, ...]:

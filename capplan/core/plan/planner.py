@@ -104,12 +104,12 @@ class Planned(ABC):
     @property
     @abstractmethod
     def conditions(self) -> tuple[str, ...]:
-        """What holds beside the workload's own conditions, such as steps that prepared the model."""
+        """Return what holds beside the workload's own conditions, such as steps that prepared the model."""
 
     @property
     @abstractmethod
     def notes(self) -> tuple[str, ...]:
-        """What was chosen for the user when it was traced."""
+        """Return what was chosen for the user when it was traced."""
 
     @property
     @abstractmethod
@@ -250,7 +250,7 @@ class Prepared(Planned):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What was chosen for the user when the model was traced."""
+        """Return what was chosen for the user when the model was traced."""
         return self.trace.provenance.notes
 
     @property

@@ -3,8 +3,8 @@
 GPUs that train one model exchange gradients in every step. What that adds to a step within one server was fitted to
 measured steps (`core.latency.data_parallel`) and is reported. Nothing was measured across servers: there each GPU sends
 and receives 2 · (n - 1) / n times the gradients in a ring all-reduce (Patarasuk and Yuan, 2009); 2 is taken for any n
-above 1. The exchange runs beside the backward pass, which is two thirds of a step, in buckets of 25 MiB of which the last
-cannot be hidden (Li et al., PyTorch Distributed, VLDB 2020).
+above 1. The exchange runs beside the backward pass, which is two thirds of a step, in buckets of 25 MiB of which the
+last cannot be hidden (Li et al., PyTorch Distributed, VLDB 2020).
 """
 
 import math

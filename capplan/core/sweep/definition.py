@@ -29,7 +29,7 @@ class Conditions:
 
     @property
     def scheme(self) -> Scheme | None:
-        """How linear layers are quantised; None where they are not."""
+        """Return how linear layers are quantised; None where they are not."""
         return find_scheme(self.weights, self.activations)
 
     @property

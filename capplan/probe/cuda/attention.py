@@ -22,7 +22,7 @@ def attend(  # noqa: PLR0917  # torch's signature
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> Tensor:
-    """Stand in for `scaled_dot_product_attention`."""
+    """Replace `scaled_dot_product_attention`."""
     if query.is_nested:
         return _attend_jagged(recorder, query, key, value, dropout_p, is_causal, scale)
     _check(query, key, value)
@@ -196,7 +196,7 @@ def multi_head_attention(  # noqa: PLR0917  # torch's signature
     average_attn_weights: bool = True,
     mask_type: int | None = None,
 ) -> tuple[Tensor, Tensor | None]:
-    """Stand in for `torch._native_multi_head_attention` with one tensor as query, key and value."""
+    """Replace `torch._native_multi_head_attention` with one tensor as query, key and value."""
     del key, value, mask_type
     batch, length, _ = query.shape
     dim = embed_dim // num_head
@@ -247,7 +247,7 @@ def encoder_layer(  # noqa: PLR0917  # torch's signature
     mask: Tensor | None = None,
     mask_type: int | None = None,
 ) -> Tensor:
-    """Stand in for `torch._transformer_encoder_layer_fwd`."""
+    """Replace `torch._transformer_encoder_layer_fwd`."""
 
     def norm(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
         return torch.layer_norm(x, (embed_dim,), weight, bias, eps)
@@ -269,7 +269,7 @@ def encoder_layer(  # noqa: PLR0917  # torch's signature
 
 
 def mask_is_left_aligned(recorder: Recorder, x: Tensor, mask: Tensor) -> bool:
-    """Stand in for `torch._nested_tensor_from_mask_left_aligned`; a mask of unknown values is taken to be so."""
+    """Replace `torch._nested_tensor_from_mask_left_aligned`; a mask of unknown values is taken to be so."""
     if not x.is_meta:
         return False  # on the CPU's values the layers get the mask itself
     if recorder.lacks_value(mask):
@@ -280,6 +280,6 @@ def mask_is_left_aligned(recorder: Recorder, x: Tensor, mask: Tensor) -> bool:
 
 
 def packed_rows(recorder: Recorder, x: Tensor, *_: Any, **__: Any) -> Tensor:
-    """Stand in for `torch._nested_tensor_from_mask`, which copies what is not padding; here nothing is padding."""
+    """Replace `torch._nested_tensor_from_mask`, which copies what is not padding; here nothing is padding."""
     recorder.known.note("nn.TransformerEncoder leaves padding out on CUDA; counted as if nothing were padded")
     return x.clone()

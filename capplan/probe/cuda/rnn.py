@@ -17,7 +17,7 @@ RNN_MODES = tuple(_GATES)
 
 
 def run_rnn(recorder: Recorder, mode: str, data: Tensor, *args: Any) -> tuple[Tensor, ...]:
-    """Stand in for `torch.lstm`, `torch.gru` or torch's other recurrent layers, for plain and packed sequences."""
+    """Replace `torch.lstm`, `torch.gru` or torch's other recurrent layers, for plain and packed sequences."""
     packed = isinstance(args[2], (list, tuple)) and isinstance(args[0], Tensor)
     if packed:
         batch_sizes, hx, weights, bias, layers, dropout, training, bidirectional = args

@@ -95,7 +95,7 @@ class CudaRules(TorchFunctionMode):
         self, x: Tensor, target: Tensor, weight: Any = None, reduction: Any = 1, ignore_index: int = -100,
         label_smoothing: float = 0.0,
     ) -> Tensor:  # fmt: skip
-        """Take the two steps of `at::cross_entropy_loss` where autocast acts between them."""
+        """Run the two steps of `at::cross_entropy_loss` where autocast acts between them."""
         plain = torch._C._nn.cross_entropy_loss
         if not torch.is_autocast_enabled("cuda") or label_smoothing or target.is_floating_point():
             return plain(x, target, weight, reduction, ignore_index, label_smoothing)
@@ -134,7 +134,7 @@ class CudaRules(TorchFunctionMode):
         return tensor.to(*args, **kwargs)
 
     def _one_hot(self, index: Tensor, num_classes: Any = -1) -> Tensor:
-        """Leave the CPU's checks of the smallest and largest index out of what the model asked."""
+        """Skip the CPU's checks of the smallest and largest index, which the model did not call."""
         count = int(num_classes)
         with self._recorder.unheard() if count >= 0 else contextlib.nullcontext():
             made: Tensor = torch._C._nn.one_hot(index, count)
@@ -217,7 +217,7 @@ def _set_item(tensor: Tensor, index: Any, value: Any) -> None:
 
 
 def _type(tensor: Tensor, dtype: Any = None, *args: Any, **kwargs: Any) -> Any:
-    """Take the legacy types of CUDA tensors by their names, too."""
+    """Accept the legacy types of CUDA tensors by their names, too."""
     if dtype is None:
         name = tensor.type()
         return name.replace("torch.", "torch.cuda.", 1) if tensor.is_meta else name

@@ -95,7 +95,7 @@ def _import_module(name: str, *, folder: Path, said: str, as_cpu: bool) -> Modul
 
 @contextlib.contextmanager
 def _importing_from(folder: Path) -> Iterator[None]:
-    """Put a folder first on `sys.path`, and last when done; forget other users' modules that would shadow its files."""
+    """Insert a folder first in `sys.path`, and last when done; forget other modules that would shadow its files."""
     names = {path.stem for path in folder.glob("*.py")} | {path.parent.name for path in folder.glob("*/__init__.py")}
     foreign = {name for name in names & sys.modules.keys() if _is_users(sys.modules[name], outside=folder)}
     for name in [name for name in sys.modules if name.partition(".")[0] in foreign]:

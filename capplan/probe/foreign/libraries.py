@@ -116,7 +116,7 @@ class _TorchvisionImporter(MetaPathFinder, Loader):
         return module
 
     def exec_module(self, module: ModuleType) -> None:
-        """Put the module's own spec back, which the import system has replaced."""
+        """Restore the module's own spec, which the import system has replaced."""
         module.__spec__ = self._own_spec
 
 
@@ -207,7 +207,7 @@ class _LibraryLoader(Loader):
         self._own = own
 
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
-        """Leave that to the module's own loader."""
+        """Delegate to the module's own loader."""
         return self._own.create_module(spec)
 
     def exec_module(self, module: ModuleType) -> None:

@@ -115,7 +115,7 @@ def _attributes_of(value: Any) -> dict[str, Any] | None:
 
 
 def _refill(container: Any, content: list[Any]) -> None:
-    """Put a container's content back where it changed, by the built-in type's own methods.
+    """Restore a container's content where it changed, by the built-in type's own methods.
 
     Subclasses may forbid to be changed (a frozen dictionary), or do more than store: neither matters to what a model
     itself has just changed.
@@ -174,7 +174,7 @@ def globals_preserved() -> Iterator[None]:
 
 @contextlib.contextmanager
 def uncollected() -> Iterator[None]:
-    """Keep the garbage collector out, which takes time and frees storages at moments that differ from pass to pass."""
+    """Disable the garbage collector, which takes time and frees storages at moments that differ from pass to pass."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -185,7 +185,7 @@ def uncollected() -> Iterator[None]:
 
 
 def swapped(module: nn.Module, stand_in: Callable[[Tensor], Tensor]) -> None:
-    """Put other tensors in the place of parameters and buffers; `preserved` puts the old ones back."""
+    """Replace parameters and buffers by other tensors; `preserved` restores the old ones."""
     stand_ins: dict[int, Tensor] = {}
 
     def replaced(tensor: Tensor) -> Tensor:

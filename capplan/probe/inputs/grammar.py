@@ -98,7 +98,7 @@ class InputRequest:
 
     @property
     def says_inputs(self) -> bool:
-        """True where the inputs are the user's own, whatever the model's source knows."""
+        """Return True where the inputs are the user's own, whatever the model's source knows."""
         return bool(self.inputs) or self.inputs_from is not None
 
 

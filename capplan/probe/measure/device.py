@@ -20,7 +20,7 @@ class Event(Protocol):
     """A mark in a device's queue."""
 
     def record(self) -> None:
-        """Put the mark behind what was queued so far."""
+        """Record the mark after the work that was queued so far."""
 
     def seconds_since(self, earlier: Any) -> float:
         """Time between two marks that the device has passed. [s]"""

@@ -94,7 +94,7 @@ def model_from(message: Any, path: Path) -> OnnxModel:
 
 
 def _inlined(message: Any, path: Path) -> Any:
-    """Put the bodies of a file's own functions in the place of their calls."""
+    """Replace calls of a file's own functions by their bodies."""
     from onnx import inliner
 
     _check_expansion(message, path)

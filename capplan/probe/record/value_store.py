@@ -22,7 +22,7 @@ def is_repeated(value: Tensor) -> bool:
 
 
 def without_repeats(value: Any) -> Any:
-    """Take one element of each dimension of stride 0."""
+    """Select one element of each dimension of stride 0."""
     if not isinstance(value, Tensor):
         return value
     for axis, stride in enumerate(value.stride()):

@@ -70,7 +70,7 @@ class ObjectRecord:
     values: tuple[Any, ...] = ()
 
     def __setstate__(self, state: Any) -> None:
-        """Take the attributes; called by the unpickler.
+        """Store the attributes; called by the unpickler.
 
         Raises:
             pickle.UnpicklingError: the state is not a dictionary of names.

@@ -292,7 +292,7 @@ class Interpreter:
         raise ScriptError(f"an expression of {type(node).__name__} is not read")
 
     def _make_room(self, items: int) -> None:
-        """Take what a list, a tuple or a dictionary written out costs."""
+        """Charge the cost of a list, a tuple or a dictionary that is written out."""
         self._budget.take_steps(items)
         self._budget.take_bytes(items * ITEM_BYTES)
 
@@ -462,7 +462,7 @@ class Interpreter:
         return bounded(value) if name in _IN_PLACE else self._made(value)
 
     def _made(self, value: Any) -> Any:
-        """Take the memory of a new value of the host, and return it."""
+        """Charge the memory of a new value of the host, and return the value."""
         if isinstance(value, list | tuple | dict):
             holds_texts = isinstance(value, list) and value and isinstance(value[0], str)
             self._budget.take_bytes(len(value) * (64 if holds_texts else ITEM_BYTES))

@@ -65,7 +65,7 @@ def make_optimizer(kind: Optimizer, parameters: Sequence[Tensor]) -> torch.optim
 
 
 def loss_of(output: Any) -> Tensor:
-    """Take the model's own loss, or the cross-entropy of each output that carries a gradient.
+    """Return the model's own loss, or the cross-entropy of each output that carries a gradient.
 
     Classes are the second dimension ([batch, classes], [batch, classes, height, width]), or the last of three
     ([batch, tokens, classes]).

@@ -143,7 +143,7 @@ Completion = Callable[[Content], Any]
 
 
 def value_of(path: str) -> Completion:
-    """Take another part's value."""
+    """Return another part's value."""
 
     def take(content: Content) -> Any:
         value: Any = content
@@ -155,7 +155,7 @@ def value_of(path: str) -> Completion:
 
 
 def quotient_of(path: str, by: str) -> Completion:
-    """Take the whole quotient of two values of the config."""
+    """Return the integer quotient of two values of the config."""
     return lambda content: value_of(path)(content) // value_of(by)(content)
 
 
@@ -165,7 +165,7 @@ def first_layer_dense(content: Content) -> list[str]:
 
 
 def all_stages(count: int) -> dict[str, Any]:
-    """Take features after every stage of a backbone."""
+    """Return the features after every stage of a backbone."""
     stages = range(1, count + 1)
     return {
         "backbone_config.out_features": [f"stage{stage}" for stage in stages],
@@ -174,7 +174,7 @@ def all_stages(count: int) -> dict[str, Any]:
 
 
 def width_after_pixel_shuffle(path: str) -> Completion:
-    """Take the width of a vision part's features once a pixel shuffle has merged them."""
+    """Return the width of a vision part's features once a pixel shuffle has merged them."""
 
     def width(content: Content) -> int:
         part = value_of(path)(content)
@@ -203,5 +203,5 @@ SIGLIP_896 = {"image_size": 896, "patch_size": 14}
 
 
 def under(prefix: str, values: Content) -> dict[str, Any]:
-    """Put a part's name before the names of values."""
+    """Prefix the names of values with a part's name."""
     return {f"{prefix}.{key}": value for key, value in values.items()}

@@ -26,7 +26,7 @@ def page_html(page: Page) -> str:
     kept: dict[str, str] = {}
 
     def keep(name: str, content: str) -> str:
-        """Put markup aside that the page shows on demand alone."""
+        """Collect markup that the page shows on demand alone."""
         kept[name] = content
         return ""
 

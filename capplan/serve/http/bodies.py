@@ -28,7 +28,7 @@ class ProblemError(Exception):
     def __init__(
         self, status: int, detail: str, *, exit_code: int | None = None, headers: Mapping[str, str] = {}
     ) -> None:
-        """Take what the answer says.
+        """Store what the answer says.
 
         Args:
             status: the HTTP status.
@@ -133,7 +133,7 @@ async def spooled_body(request: Request, *, limit: int, folder: Path) -> AsyncIt
 async def _receive(
     request: Request, take: Callable[[bytes], Awaitable[object]], *, limit: int, within_s: float
 ) -> None:
-    """Hand a body on as it arrives, within a size and a time. [bytes, s]
+    """Yield a body as it arrives, within a size and a time. [bytes, s]
 
     Raises:
         ProblemError: it is longer, or does not arrive in time.

@@ -35,7 +35,7 @@ class Guard:
     """An ASGI application around another one."""
 
     def __init__(self, app: ASGIApp, *, settings: Settings, metrics: Metrics) -> None:
-        """Take the application that is guarded.
+        """Store the application that is guarded.
 
         Args:
             app: the application.

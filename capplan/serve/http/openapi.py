@@ -176,7 +176,7 @@ _PROBLEM = {
 
 
 def _document_schema(name: str, components: dict[str, Any]) -> dict[str, Any]:
-    """Put the schema of a document among the components, with its own definitions, and return a reference to it."""
+    """Add the schema of a document to the components, with its own definitions, and return a reference to it."""
     prefix = "".join(part.capitalize() for part in name.split("-"))
     document = json.loads(schema_text(name).replace('"#/$defs/', f'"#/components/schemas/{prefix}.'))
     document.pop("$schema", None)

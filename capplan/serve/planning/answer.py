@@ -51,7 +51,7 @@ class TaskContext(Context):
     """
 
     def __init__(self, task: Task, data: Data) -> None:
-        """Take a task.
+        """Store a task and the data for it.
 
         Args:
             task: the question.

@@ -31,7 +31,7 @@ class Folders:
     """
 
     def __init__(self, *, state: Path) -> None:
-        """Take the state folder."""
+        """Store the state folder."""
         self.state = state
         self.uploads, self.configs, self.files = state / "uploads", state / "configs", state / "files"
         self.spool, self.own, self.empty = state / "spool", state / "own", state / "empty"

@@ -39,7 +39,7 @@ class TraceShelf:
     """The traces that this process holds, before those that are kept on disk."""
 
     def __init__(self, *, cache: TraceCache, uploads: Path) -> None:
-        """Take the folders that traces are read from.
+        """Store the folders that traces are read from.
 
         Args:
             cache: the traces that were made.

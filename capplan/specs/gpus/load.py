@@ -157,7 +157,7 @@ class _Loader:
             self._read_gpu(path, f"{folder.name}/{CPUS}/{path.name}", BUILT_IN)
 
     def read_overlay(self, overlay: Path) -> None:
-        """Lay the user's own specs over what was read before."""
+        """Overlay the user's own specs on those that were read before."""
         for path in sorted((overlay / ARCHITECTURES).glob("*.yaml")):
             self._read_architecture(path, str(path), str(path))
         for path in spec_files(overlay):

@@ -106,7 +106,7 @@ def _content(question: LlmFleetQuestion) -> dict[str, Any]:
 
 
 def _for_service(question: LlmFleetQuestion) -> LlmFleetQuestion:
-    """Put the content of the file in the place of its name."""
+    """Replace the name of the file by its content."""
     return replace(question, file=None, fleet=_content(question))
 
 

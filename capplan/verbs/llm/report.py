@@ -107,7 +107,7 @@ def _asked(question: LlmReportQuestion) -> "LlmPlanQuestion":
 
 
 def _for_service(question: LlmReportQuestion) -> LlmReportQuestion:
-    """Put the content of the file in the place of its name."""
+    """Replace the name of the file by its content."""
     from capplan.specs.strict_yaml import read_yaml
 
     return question if question.load is None else replace(question, load=None, load_fields=read_yaml(question.load))

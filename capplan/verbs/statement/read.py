@@ -181,7 +181,7 @@ def bounded_type(field: Field) -> Any:
 
 
 def _shaped(field: Field, value: Any, *, door: Door) -> Any:
-    """Put one value where several are wanted into a list, and take the only item of a list where one value is.
+    """Wrap one value in a list where several are wanted, and unwrap the only item where one is.
 
     A set is put into the order of its texts, so that the same question has the same answer in every process.
     """

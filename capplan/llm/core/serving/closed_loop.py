@@ -124,7 +124,7 @@ def simulate(loop: ClosedLoop, seconds: StepSeconds) -> LoopTimes:
 
 
 def admit_prompts(waiting: deque[int], left: list[float], *, room: float, slots: float) -> tuple[list[int], float]:
-    """Take prompt tokens of waiting requests in order of arrival; the requests whose prompts end leave the queue.
+    """Process prompt tokens of waiting requests in order of arrival; the requests whose prompts end leave the queue.
 
     Args:
         waiting: Requests in order of arrival; changed in place.
@@ -278,7 +278,7 @@ class _LoopState:
         return idle or not need or self.held_tokens + need + len(self.running) <= self.loop.pool_tokens
 
     def _evict(self) -> None:
-        """Put the newest running requests back while memory cannot take another token of each."""
+        """Preempt the newest running requests while memory cannot take another token of each."""
         while self.loop.evicts and len(self.running) > 1 and self._is_full():
             newest = max(self.running, key=lambda item: item[1])
             self.running.remove(newest)

@@ -260,7 +260,7 @@ class _ReplicaState:
         self.preemptions += 1
 
     def _admit(self) -> tuple[list[int], float]:
-        """Take prompt tokens of waiting requests in order of arrival; the requests whose prompts end are returned."""
+        """Process prompt tokens of waiting requests in order of arrival, and return those whose prompts end."""
         decoding, chunk = len(self.started), 0.0
         room = self.admission.token_budget - (decoding if self.admission.mixes else 0)
         slots = self.admission.capacity - decoding
@@ -279,7 +279,7 @@ class _ReplicaState:
         return finished, chunk
 
     def _reserve(self, request: int, *, alone: bool) -> bool:
-        """Take the cache of a prompt, or of a whole request where the engine reserves; False if it does not fit."""
+        """Allocate the cache of a prompt, or of a whole request where the engine reserves; False if it does not fit."""
         preempts, pool = self.admission.preempts, self.admission.pool_tokens
         needed = self.prompts[request] + (self.given[request] if preempts else self.answers[request])
         limit = pool * (1.0 - _WATERMARK) if preempts else pool

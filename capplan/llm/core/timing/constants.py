@@ -41,7 +41,7 @@ class ConstantsVector:
         )
 
     def pack(self, calibration: LlmCalibration) -> FloatArray:
-        """Put the constants of a calibration into a vector of logarithms."""
+        """Return the constants of a calibration as a vector of logarithms."""
         values: list[float] = []
         for name in _KERNEL:
             values += [getattr(calibration.kernels[item], name) for item in CLASSES]

@@ -49,7 +49,7 @@ class Collectives:
 
     @classmethod
     def stack(cls, parts: Sequence["Collectives"]) -> "Collectives":
-        """Put the steps of several deployments below each other."""
+        """Stack the steps of several deployments."""
         return cls(**{item.name: np.concatenate([getattr(part, item.name) for part in parts]) for item in fields(cls)})
 
 
@@ -262,7 +262,7 @@ def _factor_places(kernel_class: IntArray, architecture: str, layout: ConstantsV
 
 
 def stack(tables: Sequence[StepTable]) -> StepTable:
-    """Put the steps of several deployments below each other; kernels that a deployment lacks count 0 times."""
+    """Stack the steps of several deployments; kernels that a deployment lacks count 0 times."""
     width = max(table.count.shape[1] for table in tables)
 
     def column(name: str) -> Any:

@@ -278,7 +278,7 @@ class Load:
 
     @classmethod
     def joined(cls, loads: Sequence["Load"]) -> "Load":
-        """Put the steps of several loads behind each other."""
+        """Concatenate the steps of several loads."""
         columns = {
             item.name: np.concatenate(
                 [np.broadcast_to(getattr(load, item.name), load.decoding.shape) for load in loads]

@@ -319,7 +319,7 @@ def _group_norm(call: Call) -> Tensor:
 
 
 def _rotary(call: Call) -> Tensor:
-    """Turn pairs of elements by the angles of the caches: [batch, heads, tokens, width] or [batch, tokens, all]."""
+    """Rotate pairs of elements by the angles of the caches: [batch, heads, tokens, width] or [batch, tokens, all]."""
     data = call.tensor(0)
     caches = [call.tensor(1), call.tensor(2)]
     positions = call.optional(3)

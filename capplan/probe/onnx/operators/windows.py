@@ -116,7 +116,7 @@ def _global_max(call: Call) -> Tensor:
 
 
 def _lp_pool(call: Call) -> Tensor:
-    """Take the p-norm of windows as PyTorch does: powers, their mean times the window's size, the root."""
+    """Compute the p-norm of windows as PyTorch does: powers, their mean times the window's size, the root."""
     power, window = call.whole("p", 2), call.wholes("kernel_shape") or [1]
     raised = replace(call, inputs=(call.tensor(0).abs().pow(power),))
     return (_average_pool(raised) * prod(window)).pow(1 / power)

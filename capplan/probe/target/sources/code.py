@@ -54,7 +54,7 @@ def code_target(words: str, request: InputRequest) -> Target:
 def module_target(
     module: torch.nn.Module, *, request: InputRequest, make: Callable[[int], Any] | None = None
 ) -> Target:
-    """Take a module of the caller's, which is copied and never changed; `make` gives its inputs for a batch size.
+    """Wrap a module of the caller, which is copied and never changed; `make` gives its inputs for a batch size.
 
     Raises:
         UsageError: nothing says what its `forward` is fed.

@@ -107,7 +107,7 @@ def _stand_in(forward: ScriptFunction) -> Any:
     """Return a function with the parameters of the archive's forward, for those who inspect its signature."""
 
     def call(*_args: Any, **_kwargs: Any) -> None:
-        """Stand for the forward of an archive."""
+        """Declare the forward of an archive."""
 
     parameters = [inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD) for name in forward.parameters[1:]]
     call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined] # what inspect looks for

@@ -226,7 +226,7 @@ def _merged(defaults: Mapping[str, Any], content: Mapping[str, Any]) -> dict[str
 
 
 def _place(content: dict[str, Any], path: list[str], value: Any, defaults: Mapping[str, Any]) -> None:
-    """Put a value where a dotted name points, below the defaults of the parts it leads through.
+    """Set the value that a dotted name points to, below the defaults of the parts it leads through.
 
     A list or mapping with an item per layer is cut where a depth is.
     """

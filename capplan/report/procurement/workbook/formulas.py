@@ -86,7 +86,7 @@ class Formulas:
 
     @property
     def _is_by_hour(self) -> bool:
-        """True for what is rented by the hour, and so may follow a service's hours of use."""
+        """Return True for what is rented by the hour, and so may follow a service's hours of use."""
         return not (self.option.is_bought or self._commitment or self.option.offer.price_usd is None)
 
     def _hours_of_use(self, load: Service, year: int) -> str:
