@@ -67,11 +67,7 @@ class Budget:
         self._began_s = time.process_time()
 
     def take_bytes(self, size_bytes: int) -> None:
-        """Charge memory before it is allocated; what is freed later is not credited. [bytes]
-
-        Raises:
-            BudgetError: more than the file may take.
-        """
+        """Charge memory before it is allocated; what is freed later is not credited. [bytes]"""
         self._bytes_left -= size_bytes
         if self._bytes_left < 0:
             raise BudgetError(
@@ -80,11 +76,7 @@ class Budget:
             )
 
     def take_steps(self, count: int) -> None:
-        """Charge steps before they are done.
-
-        Raises:
-            BudgetError: more than the file may take, of steps or of seconds.
-        """
+        """Charge steps before they are done."""
         self._steps_left -= count
         if self._steps_left < 0:
             raise BudgetError(
@@ -96,11 +88,7 @@ class Budget:
             self._check_seconds()
 
     def take_nodes(self, count: int) -> None:
-        """Charge operators before they run.
-
-        Raises:
-            BudgetError: more than the file may take, of operators or of seconds.
-        """
+        """Charge operators before they run."""
         self._nodes_left -= count
         if self._nodes_left < 0:
             raise BudgetError(
@@ -110,11 +98,7 @@ class Budget:
             self._check_seconds()
 
     def foresee_steps(self, count: int) -> None:
-        """Refuse what is certain to take too many steps, before the first of them.
-
-        Raises:
-            BudgetError: fewer are left.
-        """
+        """Refuse what is certain to take too many steps, before the first of them."""
         if count > self._steps_left:
             self.take_steps(count)
 
@@ -124,11 +108,7 @@ class Budget:
         return self._nodes_left
 
     def foresee_nodes(self, count: int) -> None:
-        """Refuse what is certain to run too many operators, before the first of them.
-
-        Raises:
-            BudgetError: fewer are left.
-        """
+        """Refuse what is certain to run too many operators, before the first of them."""
         if count > self._nodes_left:
             self.take_nodes(count)
 
@@ -140,9 +120,6 @@ class Budget:
         """Charge a step for each item within values, as often as comparing, hashing or showing them would meet it.
 
         A list that stands within another one twice is met twice: 40 lists of two may be 2^40 items.
-
-        Raises:
-            BudgetError: they hold more than the file may take.
         """
         open_values = list(values)
         met = 0

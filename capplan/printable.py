@@ -30,9 +30,8 @@ def printable_line(text: str) -> str:
 
 
 def printable_fields(value: Any) -> Any:
-    """Return a value in which every text, however deep in dataclasses, structs, tuples and mappings, stays on one line.
-
-    A part that holds no unsafe text is returned as it is, not copied.
+    """Return a value in which every text, however deep in dataclasses, structs, tuples and mappings, stays on one
+    line.
     """
     return with_texts(value, printable_line)
 

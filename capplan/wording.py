@@ -39,12 +39,8 @@ def as_keys(text: str) -> str:
 
 
 def worded_fields(value: Any, word_of: WordOf, *, skipped: tuple[type, ...] = ()) -> Any:
-    """Return a value in which every text has a door's words, however deep in dataclasses, structs, tuples and mappings.
-
-    Args:
-        value: the value; it is not changed.
-        word_of: the words.
-        skipped: types that hold no messages, which are large.
+    """Return a value in which every text has a door's words, however deep in dataclasses, structs, tuples and
+    mappings.
     """
     return with_texts(value, lambda text: worded(text, word_of), skipped=skipped)
 
@@ -53,11 +49,6 @@ def with_texts(value: Any, change: Callable[[str], str], *, skipped: tuple[type,
     """Return a value with every text changed, however deep in dataclasses, structs, tuples and mappings.
 
     A part that stays the same is returned as it is, not copied; one that is held twice is changed once.
-
-    Args:
-        value: the value; it is not changed.
-        change: returns a text for a text.
-        skipped: types whose values are returned as they are.
     """
     made: dict[int, Any] = {}
 

@@ -111,9 +111,6 @@ def _input_words(inputs: Any) -> Any:
     """Return words for example tensors, alone, in a list or by name: the first dimension is the batch.
 
     Words stay as they are, and a function that makes the inputs.
-
-    Raises:
-        UsageError: an input is not one of these.
     """
     if _is_tensor(inputs):
         return [_tensor_words(inputs)]
@@ -197,11 +194,7 @@ def _model_words(option: str, given: Any, objects: dict[str, Any], names_languag
 
 
 def _model_word(option: str, model: Any, objects: dict[str, Any]) -> str:
-    """Return the word that stands for a model: its name, its path, or one under which the object is kept.
-
-    Raises:
-        UsageError: it is a plain value, which no source of models takes.
-    """
+    """Return the word that stands for a model: its name, its path, or one under which the object is kept."""
     if isinstance(model, str | Path):
         return str(model)
     if (
@@ -214,11 +207,7 @@ def _model_word(option: str, model: Any, objects: dict[str, Any]) -> str:
 
 
 def _gpu_word(gpu: Any, objects: dict[str, Any]) -> Any:
-    """Return the word that stands for one GPU: its name, its path, or one under which its spec is kept.
-
-    Raises:
-        UsageError: it is neither.
-    """
+    """Return the word that stands for one GPU: its name, its path, or one under which its spec is kept."""
     from capplan.core.gpus.spec import GpuSpec
 
     if isinstance(gpu, list | tuple) and len(gpu) == 1:

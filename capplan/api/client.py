@@ -58,17 +58,7 @@ class Client(ServedVerbs):
         timeout_s: float = 600.0,
         headers: Mapping[str, str] | None = None,
     ) -> None:
-        """Store the address of a service; nothing is sent yet.
-
-        Args:
-            url: where `capplan serve` says that it serves, such as http://127.0.0.1:8000.
-            token: the content of the service's token file, if it has one.
-            timeout_s: how long an answer may take. [s]
-            headers: what every request also carries, such as what a proxy asks for.
-
-        Raises:
-            UsageError: the address is not one of http or https.
-        """
+        """Store the address of a service; nothing is sent yet."""
         from urllib.parse import urlsplit
 
         try:
@@ -193,11 +183,7 @@ class Client(ServedVerbs):
         return reply
 
     def _patiently(self, request: "Request", kept: ServiceReply | None) -> ServiceReply:
-        """Send a request, and again where the service says that it is busy, as long as is worth waiting.
-
-        Raises:
-            CapplanError: the service refuses the request, or cannot be reached.
-        """
+        """Send a request, and again where the service says that it is busy, as long as is worth waiting."""
         from http.client import HTTPException
         from urllib.error import HTTPError
         from urllib.request import urlopen

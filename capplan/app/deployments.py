@@ -46,11 +46,7 @@ class Deployments:
     _found: dict[NamedDeployment, ServingDeployment] = field(default_factory=dict)
 
     def find(self, words: NamedDeployment) -> ServingDeployment:
-        """Return a deployment.
-
-        Raises:
-            CapplanError: The model, GPU, engine or format is not known, or the model cannot be shared that way.
-        """
+        """Return a deployment."""
         if words not in self._found:
             model = self.model(words.model)
             self._found[words] = build_deployment(
@@ -66,11 +62,7 @@ class Deployments:
         return self._found[words]
 
     def model(self, name: str) -> LanguageModel:
-        """Return a model by name, file or folder.
-
-        Raises:
-            CapplanError: There is no such model, or it cannot be read.
-        """
+        """Return a model by name, file or folder."""
         if name not in self._models:
             model = self._models[name] = find_model(name, download=self.download)
             self._relatives[name] = models_of_equal_size(count_parameters(model.architecture))
@@ -79,16 +71,7 @@ class Deployments:
     def search(
         self, question: SearchSpace, *, calibration: LlmCalibration, measured: Sequence[MeasuredRun] = ()
     ) -> Search:
-        """Return what it takes to judge the deployments of a question.
-
-        Args:
-            question: The model, the load, the limits, and what to search.
-            calibration: The constants of the time model.
-            measured: Measured runs, each of which names its deployment.
-
-        Raises:
-            CapplanError: The model is not known, or the load is empty.
-        """
+        """Return what it takes to judge the deployments of a question."""
         check_load(question.load)
         constants = constants_of(calibration)
         found: dict[NamedDeployment, Adjustment | None] = {}
@@ -116,14 +99,7 @@ _SEARCHED_SEGMENTS = ("data-centre",)
 
 
 def on_demand_offers(known: Prices) -> dict[str, tuple[Price, ...]]:
-    """Return the current on-demand offers of every GPU that has some.
-
-    Your own quotes stand before others. Hearsay and offers of third-party hosts count only for a GPU of which nothing
-    better is known.
-
-    Args:
-        known: All known prices.
-    """
+    """Return the current on-demand offers of every GPU that has some."""
     return dict(offers_to_plan_with(known.hourly))
 
 
@@ -133,9 +109,5 @@ def searched_gpus(gpus: Mapping[str, GpuSpec], rents: Mapping[str, tuple[Price, 
 
 
 def training_offers(known: Prices) -> dict[str, Price]:
-    """Return the cheapest current on-demand offer of every GPU that has one.
-
-    Args:
-        known: All known prices.
-    """
+    """Return the cheapest current on-demand offer of every GPU that has one."""
     return {gpu: min(offers, key=lambda offer: offer.usd_per_hour) for gpu, offers in on_demand_offers(known).items()}

@@ -24,11 +24,7 @@ class GpuFilters:
     min_memory: str | None = None
 
     def select(self, gpus: Iterable[GpuSpec]) -> list[GpuSpec]:
-        """Return the GPUs that pass.
-
-        Raises:
-            UsageError: a condition cannot be read, or names an unknown column, vendor or architecture.
-        """
+        """Return the GPUs that pass."""
         conditions = [condition for text in self.where for condition in parse_conditions(text)]
         if self.min_memory:
             conditions.append(at_least("memory", self.min_memory, what="⟨min-memory⟩"))
@@ -74,24 +70,14 @@ class GpuChoice:
     loaded_prices: Prices | None = None
 
     def prices(self) -> Prices:
-        """Return the prices that were loaded already, or load them: the overlays' own laid over the built-in ones.
-
-        Raises:
-            SpecError: a file of prices is refused.
-        """
+        """Return the prices that were loaded already, or load them: the overlays' own laid over the built-in ones."""
         if self.loaded_prices is not None:
             return self.loaded_prices
         return load_prices(self.known, overlays=self.overlays)
 
 
 def find_gpus(request: GpuRequest) -> GpuChoice:
-    """Load the database and find the GPUs asked for, each once, in the order in which they are named.
-
-    Raises:
-        SpecError: a spec file is refused.
-        UnknownNameError: the database has no such GPU, vendor, architecture or column.
-        UsageError: a filter breaks its grammar, or no GPU passes.
-    """
+    """Load the database and find the GPUs asked for, each once, in the order in which they are named."""
     known = request.database if request.database is not None else load_gpus(overlays=request.overlays)
     overlays = (*known.overlays, *(overlay for overlay in request.overlays if overlay not in known.overlays))
     matches = [known.find_all(name) for name in split_names(request.ids)]
@@ -131,33 +117,14 @@ NO_PRICE_FILTERS = PriceFilters()
 
 
 def find_priced_gpus(request: GpuRequest, filters: PriceFilters) -> GpuChoice:
-    """Find the GPUs asked for that have the prices asked for, with these; without a price filter, all of them.
-
-    Args:
-        request: the GPUs by name and by their figures.
-        filters: which prices count.
-
-    Raises:
-        SpecError: a spec file or a file of prices is refused.
-        UnknownNameError: there is no such GPU, or no price names such a provider.
-        UsageError: no GPU is left.
-    """
+    """Find the GPUs asked for that have the prices asked for, with these; without a price filter, all of them."""
     choice = find_gpus(request)
     prices = offered(choice.prices(), filters)
     return replace(choice, chosen=affordable(choice.chosen, prices.to_plan_with, filters), loaded_prices=prices)
 
 
 def offered(prices: Prices, filters: PriceFilters) -> Prices:
-    """Return the rents of the providers and regions asked for, all where none is, and all purchases.
-
-    Args:
-        prices: all known prices.
-        filters: the providers and regions; other filters leave prices as they are.
-
-    Raises:
-        UnknownNameError: no price names such a provider or region.
-        UsageError: nobody rents a GPU on demand there.
-    """
+    """Return the rents of the providers and regions asked for, all where none is, and all purchases."""
     known, named = {price.provider for price in prices.hourly}, load_providers()
     wanted = [named.canonical(name) for name in filters.providers]
     for name in wanted:
@@ -195,16 +162,7 @@ def _nobody_rents(prices: Prices, filters: PriceFilters, providers: Sequence[str
 def affordable(
     gpus: Sequence[GpuSpec], offers: Mapping[str, Sequence[Price]], filters: PriceFilters
 ) -> tuple[GpuSpec, ...]:
-    """Return the GPUs that the price filters leave.
-
-    Args:
-        gpus: the GPUs asked for.
-        offers: the offers of each GPU that count, of the providers asked for.
-        filters: the filters; without any, all GPUs are left.
-
-    Raises:
-        UsageError: none is left.
-    """
+    """Return the GPUs that the price filters leave."""
     if not filters:
         return tuple(gpus)
     rents = cheapest_offers(offers)

@@ -59,24 +59,11 @@ class Model(ABC):
 
     @abstractmethod
     def trace(self, configurations: Sequence[Configuration], *, exact_batch: int | None = None) -> Trace:
-        """Return the trace with the recordings asked for.
-
-        Args:
-            configurations: the recordings wanted; a trace that was read is returned as it is.
-            exact_batch: the only batch to trace at.
-
-        Raises:
-            UsageError: there is no such model, or it does not take these arguments and inputs.
-            TraceError: the model could not be traced.
-        """
+        """Return the trace with the recordings asked for."""
 
     @abstractmethod
     def target(self) -> "Target":
-        """Return what the model is built from.
-
-        Raises:
-            UsageError: the model is a trace, or there is no such model.
-        """
+        """Return what the model is built from."""
 
     @property
     def own_request(self) -> ModelRequest | None:
@@ -86,39 +73,21 @@ class Model(ABC):
     def prepared(
         self, trace: Trace, workload: Workload, *, calibration: Calibration, memory_calibration: MemoryCalibration
     ) -> Prepared:
-        """Return what plans of a trace share; a model that outlives a question may keep it.
-
-        Raises:
-            MissingRecordingError: the trace lacks the workload's recording.
-        """
+        """Return what plans of a trace share; a model that outlives a question may keep it."""
         return Prepared.of(trace, workload, calibration=calibration, memory_calibration=memory_calibration)
 
     def with_input(self, *, input_size: str | None = None, seq_len: int | None = None) -> "Model | None":
-        """Return the same model on an input of another size; None where words do not name the model.
-
-        Args:
-            input_size: the shape of one image without the batch, such as 3x224x224.
-            seq_len: tokens per sample.
-        """
+        """Return the same model on an input of another size; None where words do not name the model."""
         del input_size, seq_len
         return None
 
     def with_step(self, step: str) -> "Model | None":
-        """Return the same model with one more step of preparation; None where words do not name it or it has steps.
-
-        Args:
-            step: what `prepare` takes, such as lora=16.
-        """
+        """Return the same model with one more step of preparation; None where words do not name it or it has steps."""
         del step
         return None
 
     def recording(self, configuration: Configuration) -> Recording:
-        """Return the recording of a configuration.
-
-        Raises:
-            MissingRecordingError: the model is a trace file that lacks it.
-            TraceError: the model could not be traced.
-        """
+        """Return the recording of a configuration."""
         return self.trace([configuration]).recording(configuration)
 
     def scales(self, configuration: Configuration) -> bool:
@@ -172,11 +141,6 @@ class Model(ABC):
 
         A model that must be traced batch by batch is traced at `UNSCALED_BATCHES` where the batch is left to capplan,
         at those of them that it runs at.
-
-        Raises:
-            UsageError: the model must be traced batch by batch, and the largest batch is asked for; or it is a trace
-                that holds at one batch, and another is listed.
-            TraceError: it could be traced at none of the batches, or not at one that is listed.
         """
         exact_batch = self.recording(configuration).exact_batch
         if exact_batch is None or not self.can_be_traced:
@@ -439,17 +403,7 @@ class QuantisedModel(Model):
 
 
 def open_model(source: ModelSource, *, feedback: Feedback = SILENCE, formulas: Formulas | None = None) -> Model:
-    """Open a model; a trace file is read now, anything else is found and built when its trace is first asked for.
-
-    Args:
-        source: the model's words, its trace, a target made from a module, or a model that is open already.
-        feedback: where progress is shown.
-        formulas: FLOP counts of operators that capplan does not know; traces made with them are not cached.
-
-    Raises:
-        TraceFileError: the words name a trace file that is damaged or from a newer version.
-        UsageError: arguments or inputs are given beside a trace file.
-    """
+    """Open a model; a trace file is read now, anything else is found and built when its trace is first asked for."""
     if isinstance(source, Model):
         return source
     if isinstance(source, QuantisedSource):
@@ -479,12 +433,7 @@ def may_name_trace(words: str) -> bool:
 
 
 def read_trace_file(words: str) -> Trace | None:
-    """Read a trace, if the words name a file that holds one; None for any other model.
-
-    Raises:
-        TraceFileError: it is a trace file, but damaged or from a newer version.
-        UsageError: a file whose name ends like a trace's is missing or cannot be read.
-    """
+    """Read a trace, if the words name a file that holds one; None for any other model."""
     if not may_name_trace(words):
         return None
     try:
@@ -499,11 +448,7 @@ def read_trace_file(words: str) -> Trace | None:
 
 
 def refuse_uncertain(words: str, recording: Recording) -> None:
-    """Refuse a recording with operators that could not be counted or values that were assumed.
-
-    Raises:
-        TraceError: it has some; they are named.
-    """
+    """Refuse a recording with operators that could not be counted or values that were assumed."""
     unknown = [*uncounted(recording), *(assumed.what for assumed in recording.assumed_values)]
     if unknown:
         raise TraceError(f"{words}: ⟨strict⟩, and not known for certain are {', '.join(unknown)}.")

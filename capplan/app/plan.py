@@ -71,11 +71,7 @@ class PlanContext:
         calibration: Path | None = None,
         feedback: Feedback = SILENCE,
     ) -> "PlanContext":
-        """Load what a question about these GPUs at these prices needs.
-
-        Raises:
-            UsageError: there is no such GPU or provider, or no GPU is left.
-        """
+        """Load what a question about these GPUs at these prices needs."""
         priced = find_priced_gpus(gpus, prices)
         return cls(
             gpus=priced.chosen,
@@ -100,13 +96,7 @@ class Opened(ABC):
 
     @abstractmethod
     def plan(self, terms: PlanTerms) -> Plan:
-        """Return the GPUs that can run it, how fast and at what cost.
-
-        Raises:
-            UsageError: batches must be listed for a model that does not scale with the batch.
-            TraceError: it could not be traced, or is refused because operators could not be counted.
-            MissingRecordingError: a trace lacks the recording of this precision, layout or mode.
-        """
+        """Return the GPUs that can run it, how fast and at what cost."""
 
     @abstractmethod
     def changes(self, plan: Plan, terms: PlanTerms) -> tuple[ConditionEffect, ...]:
@@ -160,18 +150,7 @@ class OpenedModel(Opened):
 
 
 def plan_at_batches(model: Model, terms: PlanTerms, context: PlanContext) -> Plan:
-    """Plan all batches from one trace, or each from its own where the model does not scale with the batch.
-
-    Args:
-        model: the model, opened.
-        terms: batches, conditions and limits.
-        context: the GPUs, prices and calibrations.
-
-    Raises:
-        UsageError: the largest batch is asked of a model that does not scale with the batch.
-        TraceError: the model could not be traced.
-        MissingRecordingError: a trace lacks the recording of these conditions.
-    """
+    """Plan all batches from one trace, or each from its own where the model does not scale with the batch."""
     traced = model.traces_for(terms.workload.configuration, terms.batches)
     with context.feedback.progress(f"planning {model.words} on {counted(len(context.gpus), 'GPU')}"):
         plans = [

@@ -117,11 +117,7 @@ class TraceCache:
             replace_whole(self._path(question), content)
 
     def entries(self) -> Iterator[CachedTrace]:
-        """List what is kept, oldest first; an entry that cannot be read is listed as damaged.
-
-        Raises:
-            UsageError: the folder cannot be looked into, or is a file.
-        """
+        """List what is kept, oldest first; an entry that cannot be read is listed as damaged."""
         try:
             # not `exists` and `glob`, which pass over errors of the system from Python 3.13 or 3.14 on
             paths = [path for path in self.folder.iterdir() if path.name.endswith(_SUFFIX)]
@@ -312,11 +308,7 @@ def _own_code() -> str:
 
 
 def own_files(*parts: str) -> Iterator[Path]:
-    """Yield the files of code and data in some of capplan's packages, in order.
-
-    Args:
-        parts: the packages.
-    """
+    """Yield the files of code and data in some of capplan's packages, in order."""
     for part in parts:
         yield from sorted(path for path in (PACKAGE / part).rglob("*") if path.suffix in (".py", ".json"))
 

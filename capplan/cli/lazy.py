@@ -54,11 +54,7 @@ class SparingGroup(TyperGroup):
     command_for_models: ClassVar[str | None] = None
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Find the command that the first word names.
-
-        Raises:
-            UnknownNameError: there is none; the message suggests the nearest names, or how to ask about a model.
-        """
+        """Find the command that the first word names."""
         name = args[0] if args else ""
         if not name or name.startswith("-") or self.get_command(ctx, name) is not None:
             return super().resolve_command(ctx, args)
@@ -234,12 +230,7 @@ def give_topics(command: Any) -> None:
 
 
 def write_help_text(text: str, formatter: Any) -> None:
-    """Write a help text; each example starts a line, and a long one continues after a backslash, as in a shell.
-
-    Args:
-        text: paragraphs, and behind the line "Examples:" one example a paragraph.
-        formatter: click's formatter of help.
-    """
+    """Write a help text; each example starts a line, and a long one continues after a backslash, as in a shell."""
     words, _, examples = inspect.cleandoc(text).partition(f"\n{_EXAMPLES}\n")
     formatter.write_paragraph()
     with formatter.indentation():

@@ -148,11 +148,7 @@ def _command_of(ctx: Any) -> str | None:
 
 
 def configured_defaults(command: str | None) -> dict[str, dict[str, Any]]:
-    """Return the defaults that configuration files set for a command, by the names of its parameters.
-
-    Raises:
-        UsageError: a configuration file cannot be read, or holds what no option takes.
-    """
+    """Return the defaults that configuration files set for a command, by the names of its parameters."""
     if command not in (*CONFIGURABLE, *SPEC_READERS):
         return {}
     from capplan.cli.settings import in_force, load_settings, settable
@@ -176,11 +172,7 @@ def _inherited(group: str, values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def describe_bug(error: Exception) -> str:
-    """Return one sentence on an exception that nothing expected, with how to report it.
-
-    Args:
-        error: the exception, with its traceback.
-    """
+    """Return one sentence on an exception that nothing expected, with how to report it."""
     frames = traceback.extract_tb(error.__traceback__)
     ours = [frame for frame in frames if Path(frame.filename).is_relative_to(Path(__file__).parents[1])]
     where = f" in {Path(ours[-1].filename).name}, line {ours[-1].lineno}" if ours else ""

@@ -64,17 +64,7 @@ _FORMAT_BY_EXTENSION = {".json": Format.JSON, ".csv": Format.CSV, ".md": Format.
 def resolve_format(
     chosen: str | None, *, json_flag: bool, output: Path | None, files_only: Collection[str] = ()
 ) -> str:
-    """Choose the output format: an explicit one, else the output file's extension, else a table.
-
-    Args:
-        chosen: the format that is asked for.
-        json_flag: JSON is asked for.
-        output: the file that is written; None is standard output.
-        files_only: formats that are written into files alone, whose names are their extensions.
-
-    Raises:
-        UsageError: contradictory or unknown formats, or an output whose folder does not exist or that is an input.
-    """
+    """Choose the output format: an explicit one, else the output file's extension, else a table."""
     refuse_output(output)
     if json_flag:
         if chosen not in (None, Format.JSON):
@@ -94,23 +84,12 @@ def resolve_format(
 
 
 def table_width(output: Path | None) -> int | None:
-    """Return the width in which text for people is laid out; None where it is not for a terminal. [characters]
-
-    Args:
-        output: The file that is written; None is standard output.
-    """
+    """Return the width in which text for people is laid out; None where it is not for a terminal. [characters]"""
     return shutil.get_terminal_size().columns if output is None and is_terminal(sys.stdout) else None
 
 
 def refuse_output(output: Path | None) -> None:
-    """Refuse, before anything is computed, an output that cannot be written.
-
-    Args:
-        output: the file; None is standard output, which is never refused.
-
-    Raises:
-        UsageError: its folder does not exist, or it is an input.
-    """
+    """Refuse, before anything is computed, an output that cannot be written."""
     if output is None:
         return
     refuse_input(output, allowance().inputs)
@@ -119,24 +98,14 @@ def refuse_output(output: Path | None) -> None:
 
 
 def laid_out(sections: "Iterable[Section]", chosen: Format, *, output: Path | None) -> str:
-    """Return an answer's sections as text, Markdown or CSV; text for a terminal is fitted to its width.
-
-    Args:
-        sections: What is written.
-        chosen: The format.
-        output: Where it is going to be written; None is standard output.
-    """
+    """Return an answer's sections as text, Markdown or CSV; text for a terminal is fitted to its width."""
     from capplan.report.render import render
 
     return render(sections, chosen, width=table_width(output) if chosen is Format.TABLE else None)
 
 
 def emit(content: str, *, output: Path | None) -> None:
-    """Write an answer to stdout, or into a file that appears whole or not at all.
-
-    Raises:
-        UsageError: it cannot be written, as on a full disk.
-    """
+    """Write an answer to stdout, or into a file that appears whole or not at all."""
     if output is None:
         _write_to_stdout(printable(as_options(content)))
     else:
@@ -144,11 +113,7 @@ def emit(content: str, *, output: Path | None) -> None:
 
 
 def emit_coloured(lines: "Sequence[Line]") -> None:
-    """Write lines to stdout in colour; their texts are made printable before the colours are added.
-
-    Raises:
-        UsageError: they cannot be written.
-    """
+    """Write lines to stdout in colour; their texts are made printable before the colours are added."""
     _write_to_stdout(as_options(coloured_text(lines)))
 
 
@@ -224,10 +189,7 @@ def prepare_streams() -> None:
 
 
 def shorten_library_warnings() -> None:
-    """Print what a library warns of as one line that names it, without paths and source lines.
-
-    A model's library warns of deprecated names, for example; the text is theirs.
-    """
+    """Print what a library warns of as one line that names it, without paths and source lines."""
     warnings.showwarning = _show_warning
 
 
@@ -252,11 +214,7 @@ def _nearest_ascii(error: UnicodeError) -> tuple[str, int]:
 
 
 def write_atomically(path: Path, content: bytes) -> None:
-    """Write a file whole or not at all, under the rules of `capplan.files` and what the command line allows.
-
-    Raises:
-        UsageError: the file is an input, holds something else and `--force` is not given, or cannot be written.
-    """
+    """Write a file whole or not at all, under the rules of `capplan.files` and what the command line allows."""
     allowed = allowance()
     write_file(path, content, inputs=allowed.inputs, force=allowed.force)
 
@@ -366,11 +324,7 @@ def allowance() -> Allowance:
 
 
 def guard_outputs(command: Any) -> None:
-    """Add the option `--force` to a command that writes files, and protect its inputs from being overwritten.
-
-    Args:
-        command: a command, or a group whose commands are guarded each.
-    """
+    """Add the option `--force` to a command that writes files, and protect its inputs from being overwritten."""
     for subcommand in getattr(command, "commands", {}).values():
         guard_outputs(subcommand)
     names = {parameter.name for parameter in command.params}

@@ -112,11 +112,7 @@ def serve(
 
 
 def _checked_results(folder: Path | None) -> Path | None:
-    """Return the folder of a sweep's results, after a look at its manifest.
-
-    Raises:
-        UsageError: it holds no results of a sweep.
-    """
+    """Return the folder of a sweep's results, after a look at its manifest."""
     if folder is None:
         return None
     from capplan.app.sweep.results import read_sweep

@@ -112,12 +112,7 @@ _PLAIN_EVERY_S = 10.0
 
 
 def make_watcher(choice: str) -> Watcher:
-    """Return the watcher that shows progress as chosen.
-
-    Args:
-        choice: none; json, for lines that programs read; text or auto, for a line that is rewritten on a terminal and a
-            line now and then elsewhere.
-    """
+    """Return the watcher that shows progress as chosen."""
     if choice == "none":
         return Watcher()
     if choice == "json":

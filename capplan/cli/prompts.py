@@ -89,14 +89,7 @@ class Writing:
     output: Path | None = None
 
     def format(self, verb: Verb[Any, Any]) -> str:
-        """Return the format to write: an explicit one, else the output file's extension, else a table.
-
-        Args:
-            verb: the verb that is answered.
-
-        Raises:
-            UsageError: contradictory or unknown formats, or an output folder that does not exist.
-        """
+        """Return the format to write: an explicit one, else the output file's extension, else a table."""
         return resolve_format(self.format_, json_flag=self.json_, output=self.output, files_only=verb.files_in)
 
 
@@ -109,11 +102,7 @@ class TerminalContext(LocalContext):
 
 
 def command_function(verb: Verb[Any, Any]) -> Callable[..., None]:
-    """Return the function that typer makes a verb's command from.
-
-    Args:
-        verb: the verb.
-    """
+    """Return the function that typer makes a verb's command from."""
 
     def run(**values: Any) -> None:
         writing = Writing(**{name: values.pop(name) for name in _WRITING if name in values and name not in own})
@@ -163,11 +152,7 @@ def _format_option(verb: Verb[Any, Any]) -> Any:
 
 
 def group_function(verb: Verb[Any, Any]) -> Callable[..., None]:
-    """Return the function that typer makes a group from, which asks a verb where no command of the group is named.
-
-    Args:
-        verb: the verb.
-    """
+    """Return the function that typer makes a group from, which asks a verb where no command of the group is named."""
     ask = command_function(verb)
 
     def run(context: typer.Context, **values: Any) -> None:
@@ -209,15 +194,7 @@ def parameter_name(verb: Verb[Any, Any], field: Field) -> str:
 
 
 def read_asked(verb: Verb[Any, Any], values: Mapping[str, Any]) -> tuple[Any, list[str]]:
-    """Return the question that a command's values ask, and the models that it is asked of.
-
-    Args:
-        verb: the verb.
-        values: the values of its parameters; None and empty ones were not given.
-
-    Raises:
-        UsageError: a value cannot be read.
-    """
+    """Return the question that a command's values ask, and the models that it is asked of."""
     given = {name: value for name, value in values.items() if value not in (None, [], ())}
     models = given.pop("models", []) if verb.takes_several else []
     question = read_question(verb.question, given, door=Door.COMMAND, name_of=lambda field: field.flag, is_text=True)
@@ -250,11 +227,7 @@ def _ask(verb: Verb[Any, Any], values: Mapping[str, Any], writing: Writing) -> N
 
 
 def write_answers(verb: Verb[Any, Any], answers: Sequence[Any], question: Any, *, writing: Writing, look: Look) -> None:
-    """Write answers to stdout or into the file that is named.
-
-    Raises:
-        UsageError: they cannot be written.
-    """
+    """Write answers to stdout or into the file that is named."""
     content = verb.write(answers, question, look)
     if isinstance(content, bytes):
         assert writing.output is not None  # such a format is refused without a file

@@ -23,16 +23,7 @@ TOKEN_VARIABLE = "CAPPLAN_TOKEN"
 
 
 def answered_remotely(command: Any, path: str, server: str) -> Any:
-    """Return a command that asks a service.
-
-    Args:
-        command: the command as it is answered here; of a group, each of its commands asks, too.
-        path: the words that name it.
-        server: the address of the service.
-
-    Raises:
-        UsageError: services do not answer this command.
-    """
+    """Return a command that asks a service."""
     served = served_verbs()
     if hasattr(command, "commands") and any(f"{verb} ".startswith(f"{path} ") for verb in served):
         _ask_subcommands(command, path, server)

@@ -23,11 +23,7 @@ _Force = Annotated[bool, typer.Option("--force", help="Replace existing files.")
 
 
 def file_function(verb: Verb[Any, Any]) -> Callable[..., None]:
-    """Return the function that typer makes the command of a verb from whose answer goes into files.
-
-    Args:
-        verb: the verb.
-    """
+    """Return the function that typer makes the command of a verb from whose answer goes into files."""
 
     def run(context: typer.Context, **values: Any) -> None:
         outputs = check_outputs(values.pop("output") or (), force=values.pop("force"), verb=verb)
@@ -61,13 +57,7 @@ def _to_stdout(verb: Verb[Any, Any]) -> str:
 
 
 def write_files(outputs: Sequence[Path], write: Callable[[str], str | bytes], *, verb: Verb[Any, Any]) -> None:
-    """Write an answer into every file, or as text to stdout where there is none.
-
-    Args:
-        outputs: the files; all contents are worked out before the first is written.
-        write: returns the content for an extension without its point.
-        verb: the verb that is answered.
-    """
+    """Write an answer into every file, or as text to stdout where there is none."""
     if not outputs:
         content = write(_to_stdout(verb))
         emit(content if isinstance(content, str) else content.decode(), output=None)
@@ -77,16 +67,7 @@ def write_files(outputs: Sequence[Path], write: Callable[[str], str | bytes], *,
 
 
 def check_outputs(outputs: Sequence[Path], *, force: bool, verb: Verb[Any, Any]) -> list[Path]:
-    """Refuse extensions that mean nothing and files that exist, before anything is worked out.
-
-    Args:
-        outputs: the files.
-        force: whether existing files are replaced.
-        verb: the verb that is answered.
-
-    Raises:
-        UsageError: one of these.
-    """
+    """Refuse extensions that mean nothing and files that exist, before anything is worked out."""
     for path in outputs:
         if path.suffix.lower().removeprefix(".") not in verb.files_in:
             known = ", ".join(f".{extension}" for extension in verb.files_in)
@@ -102,11 +83,7 @@ def check_outputs(outputs: Sequence[Path], *, force: bool, verb: Verb[Any, Any])
 
 
 def _refuse_beside_llm(verb: Verb[Any, Any], context: typer.Context) -> None:
-    """Refuse options that were typed beside `--llm` and would be left unread.
-
-    Raises:
-        UsageError: there are such options.
-    """
+    """Refuse options that were typed beside `--llm` and would be left unread."""
     unread = [
         field.flag
         for field in verb.fields_at(Door.COMMAND)

@@ -34,11 +34,7 @@ _SPECS = "specs"
 
 @cache
 def settable(command: str) -> Mapping[str, Field | None]:
-    """Return the settings that a command takes, by their names; None for the one about the terminal.
-
-    Args:
-        command: one of `CONFIGURABLE`, or of `SPEC_READERS`.
-    """
+    """Return the settings that a command takes, by their names; None for the one about the terminal."""
     if command in SPEC_READERS:
         return {_SPECS: settable("plan")[_SPECS]}
     fields = find_verb(command).fields_at(Door.CONFIG)
@@ -63,14 +59,7 @@ class StoredDefault:
 
 
 def load_settings(folder: Path | None = None) -> tuple[StoredDefault, ...]:
-    """Read the settings in force, the strongest last.
-
-    Args:
-        folder: where the search for the project's files starts; the current folder if left out.
-
-    Raises:
-        UsageError: a file cannot be read, or holds what no option takes.
-    """
+    """Read the settings in force, the strongest last."""
     named = os.environ.get(VARIABLE)
     if named is not None:
         return _read(Path(named), table=()) if named else ()

@@ -19,13 +19,7 @@ class Choice(Generic[T]):
 
 
 def choose(options: Sequence[T], *, cost: Callable[[T], float], is_weak: Callable[[T], bool]) -> Choice[T]:
-    """Choose the option of least cost among those of good evidence; among all, where no evidence is good.
-
-    Args:
-        options: What can be chosen; at least one, the preferred first among equals.
-        cost: What is to be small.
-        is_weak: Whether an option rests on weak evidence.
-    """
+    """Choose the option of least cost among those of good evidence; among all, where no evidence is good."""
     least = min(options, key=cost)
     sure = [option for option in options if not is_weak(option)]
     if not sure:
@@ -36,10 +30,5 @@ def choose(options: Sequence[T], *, cost: Callable[[T], float], is_weak: Callabl
 
 
 def evidence_rank(*, cost: float | None, is_weak: bool) -> tuple[bool, bool, float]:
-    """Return a key that sorts options by the same rule: with a cost first, good evidence before weak, then by cost.
-
-    Args:
-        cost: What is to be small; None where unknown.
-        is_weak: Whether the option rests on weak evidence.
-    """
+    """Return a key that sorts options by the same rule: with a cost first, good evidence before weak, then by cost."""
     return cost is None, is_weak, cost or 0.0

@@ -16,14 +16,7 @@ class Engine(StrEnum):
 
 
 def find_engine(name: str) -> Engine:
-    """Return an engine by its name.
-
-    Args:
-        name: Such as vllm, sglang, trtllm (or tensorrt-llm) and llama.cpp.
-
-    Raises:
-        UnknownNameError: There is no such engine.
-    """
+    """Return an engine by its name."""
     word = re.sub(r"[^a-z]", "", name.lower())
     known = {"vllm": Engine.VLLM, "sglang": Engine.SGLANG, "trtllm": Engine.TRTLLM, "tensorrtllm": Engine.TRTLLM}
     known["llamacpp"] = Engine.LLAMACPP

@@ -10,11 +10,6 @@ def names_code(words: str, *, inputs_from: str | None = None, prepare: Iterable[
     """Return True if opening a model would import code that its words, inputs or preparation choose.
 
     What is not known to choose none does: a colon behind anything but a library, whatever the words end with.
-
-    Args:
-        words: what names the model, or what stands in the place of one.
-        inputs_from: the function that makes its inputs.
-        prepare: its steps, of which FILE.py:FUNCTION and package.module:FUNCTION are code.
     """
     if inputs_from or any(":" in step for step in prepare):
         return True
@@ -23,10 +18,5 @@ def names_code(words: str, *, inputs_from: str | None = None, prepare: Iterable[
 
 
 def code_refusal(what: str, *, holder: str = "file") -> str:
-    """Return the end of the sentence that refuses code named by data, after where it stands.
-
-    Args:
-        what: what names the code, such as "the model 'net.py:Net'".
-        holder: what the code is not run for: a file, or a row of one.
-    """
+    """Return the end of the sentence that refuses code named by data, after where it stands."""
     return f"{what} names code, which is not run for a {holder} of data; add ⟨allow-code⟩ if you trust it"

@@ -83,12 +83,7 @@ class ClockMix:
 
 
 def clock_mix(times_s: Sequence[float], factor: float) -> ClockMix:
-    """Return the mix of clocks at which a step takes so many times as long as at the card's own.
-
-    Args:
-        times_s: The time of the step at the card's own clock and at each of `PROBED_CLOCKS`. [s]
-        factor: How many times as long the cap makes the step.
-    """
+    """Return the mix of clocks at which a step takes so many times as long as at the card's own."""
     rising = np.maximum.accumulate(np.array(times_s) / times_s[0])
     index = int(np.clip(np.searchsorted(rising, factor), 1, len(rising) - 1))
     before, after = float(rising[index - 1]), float(rising[index])
@@ -115,16 +110,7 @@ def slowdown(
     probed: Sequence[FloatArray],
     exponent: float,
 ) -> FloatArray:
-    """Return by what factor a cap lengthens steps; one entry a step.
-
-    Args:
-        draw_w: What the card draws in each step without the cap. [W]
-        base_w: The draw of the card without work. [W]
-        cap_w: The cap, above the base. [W]
-        memory_w: What memory chips draw of it. [W]
-        probed: How many times as long each step takes at each of `PROBED_CLOCKS`.
-        exponent: That of `CapLaw`.
-    """
+    """Return by what factor a cap lengthens steps; one entry a step."""
     inverse = np.array([1.0, *(1.0 / clock for clock in PROBED_CLOCKS)])
     times = np.maximum.accumulate(np.stack([np.ones_like(draw_w), *probed]), axis=0)
     places = np.clip(np.searchsorted(inverse, _INVERSE_CLOCKS, side="right") - 1, 0, len(inverse) - 2)
@@ -315,12 +301,7 @@ class PeakSeconds:
 
 
 def peak_seconds(gpu: GpuSpec, work: CardWork) -> PeakSeconds:
-    """Return how long the work of a step would take a card at its printed peaks.
-
-    Args:
-        gpu: The card. Work in a format whose peak it does not state is left out.
-        work: What the step does.
-    """
+    """Return how long the work of a step would take a card at its printed peaks."""
     seconds = {kind: flops / peak for kind, flops in work.flops.items() if (peak := gpu.peak(kind))}
     bandwidth = gpu.memory_bandwidth_bytes_per_s
     return PeakSeconds(
@@ -345,13 +326,7 @@ def power_fraction(shares: RateShares, constants: PowerConstants) -> float:
 
 
 def step_power_w(gpu: GpuSpec, work: CardWork, law: PowerLaw) -> Interval | None:
-    """Return the mean power of one card during a step, without its host; None where its limit is not known. [W]
-
-    Args:
-        gpu: The card.
-        work: What the step does.
-        law: Constants by architecture.
-    """
+    """Return the mean power of one card during a step, without its host; None where its limit is not known. [W]"""
     if gpu.tdp_w is None:
         return None
     constants = law.of(gpu)
@@ -391,15 +366,6 @@ def step_energy(
     The intervals of time and of the law are independent, so that their half-widths (of the logarithm) are added as
     squares. A step that takes longer draws less and costs more. Under a cap the time must be that of the capped card,
     which draws the cap where the cap binds.
-
-    Args:
-        gpu: The card.
-        work: What one card does in a step.
-        time_s: The time of a step. [s]
-        law: Constants by architecture.
-        samples: Samples of a step, of all cards together.
-        gpus: Cards that take the step, each with the same work.
-        widening: By what the half-widths of energy are multiplied, "low" and "high"; None for 1.
     """
     limit_w = law.limit_w(gpu)
     if gpu.tdp_w is None or limit_w is None:
@@ -455,10 +421,6 @@ class CardCap:
         """Return by what factors the cap lengthens steps.
 
         The interval joins those of the power that is drawn without the cap and of the exponent.
-
-        Args:
-            shares: The rates of the steps without the cap.
-            probe: Estimates how many times as long each step takes at each of `PROBED_CLOCKS`; called where it matters.
         """
         constants, tdp_w, cap_w = self.law.of(self.gpu), self.gpu.tdp_w, self.law.cap_w
         assert tdp_w is not None

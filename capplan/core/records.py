@@ -85,14 +85,7 @@ class RecordReader:
     def record(
         self, kind: type[Record], given: object, where: str, *, read: Mapping[str, object] = _NOTHING
     ) -> Record | None:
-        """Read one dataclass; None where something in it is refused.
-
-        Args:
-            kind: the dataclass.
-            given: the mapping.
-            where: its dotted key; empty for the top of the file.
-            read: fields that the mapping does not hold, with their values.
-        """
+        """Read one dataclass; None where something in it is refused."""
         if (held := self.mapping_at(where, given)) is None:
             return None
         before, prefix = self.refused, f"{where}." if where else ""

@@ -40,12 +40,7 @@ _SAMPLE_BATCH = 2
 
 
 def engine_recording(recording: Recording, workload: Workload) -> Recording:
-    """Return the recording of one inference as an engine runs it.
-
-    Args:
-        recording: as traced, of the workload's configuration.
-        workload: its precision chooses the number format of products.
-    """
+    """Return the recording of one inference as an engine runs it."""
     made = _with_epilogues(_without_constants(fuse_recording(recording, Fuser.ENGINE)))
     merged = merged_products(made, unmerged=EPILOGUE)
     made = replace(_replaced(made, merged.ops, made.storages), kernels=merged.kernels)
@@ -288,10 +283,6 @@ def merged_products(recording: Recording, *, unmerged: str) -> Recording:
 
     TensorRT calls it horizontal fusion, ONNX Runtime packs the weights of queries, keys and values. The weights stay
     where they are: only how many kernels run changes, and how well they fill a GPU.
-
-    Args:
-        recording: what an engine runs, its elementwise kernels fused.
-        unmerged: the attribute of products that took in other kernels, which keep them apart.
     """
     groups: dict[object, list[int]] = defaultdict(list)
     written: dict[int, int] = defaultdict(int)
@@ -390,12 +381,7 @@ _UNKNOWN_TO_ENGINES = frozenset({"quanto", "bitsandbytes"})
 
 
 def refused_operators(recording: Recording, framework: Framework) -> tuple[str, ...]:
-    """Name the operators that an engine would refuse: those of other libraries, and those without a layer.
-
-    Args:
-        recording: as traced.
-        framework: the engine.
-    """
+    """Name the operators that an engine would refuse: those of other libraries, and those without a layer."""
     lacking = _BOTH | (_TENSORRT if framework is Framework.TENSORRT else frozenset())
     found: dict[str, None] = {}
     for kernel in recording.kernels:

@@ -67,14 +67,7 @@ _ALIASES = {
 
 
 def find_weight_format(name: str) -> WeightFormat:
-    """Return a weight format by its name, in either case, with hyphens or underscores.
-
-    Args:
-        name: Such as fp8, fp8-block or Q4_K_M.
-
-    Raises:
-        UnknownNameError: The name is not known; the message has the nearest ones.
-    """
+    """Return a weight format by its name, in either case, with hyphens or underscores."""
     word = name.lower().replace("-", "_")
     found = WEIGHT_FORMATS.get(_ALIASES.get(word, word))
     if found is None:

@@ -28,14 +28,7 @@ def use_one_thread() -> None:
 
 
 def model_classes(model_type: str) -> frozenset[str]:
-    """Return the names of the model classes that transformers lists for an architecture.
-
-    Args:
-        model_type: the architecture, as in a config.json.
-
-    Raises:
-        UnknownNameError: transformers does not know it.
-    """
+    """Return the names of the model classes that transformers lists for an architecture."""
     from transformers import CONFIG_MAPPING
     from transformers.models.auto import modeling_auto
 

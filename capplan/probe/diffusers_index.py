@@ -39,11 +39,7 @@ class DiffusersIndex:
 
     @property
     def denoiser(self) -> str:
-        """Return the name of the component that runs at every step.
-
-        Raises:
-            UsageError: the pipeline has none.
-        """
+        """Return the name of the component that runs at every step."""
         for name in ("transformer", "unet"):
             if name in self.components:
                 return name
@@ -76,15 +72,7 @@ def is_known(name: str) -> bool:
 
 
 def find_index(name: str) -> DiffusersIndex:
-    """Return a pipeline's components.
-
-    Args:
-        name: a published name such as black-forest-labs/FLUX.1-dev, or a folder with a model_index.json.
-
-    Raises:
-        UnknownNameError: no published name, and no such folder.
-        UsageError: the folder's files are damaged or incomplete.
-    """
+    """Return a pipeline's components."""
     models = _catalogue()["models"]
     known = published_name(name)
     if known is not None:
@@ -160,11 +148,7 @@ class ComponentName:
 
 
 def find_component(words: str) -> ComponentName:
-    """Return the component that the words after `diffusers:` name.
-
-    Raises:
-        UsageError: they name a whole pipeline, or no component of one.
-    """
+    """Return the component that the words after `diffusers:` name."""
     owner, _, component = words.rpartition("/")
     named, _, method = component.partition(".")
     if not owner:

@@ -80,13 +80,7 @@ class WorkerDiedError(Exception):
     """
 
     def __init__(self, death: Death, reason: str, *, began: bool = True) -> None:
-        """Store the exit status.
-
-        Args:
-            death: how it ended.
-            reason: the same in words, to follow a subject: "its process was killed by SIGSEGV".
-            began: whether it had received its task.
-        """
+        """Store the exit status."""
         super().__init__(reason)
         self.death = death
         self.began = began
@@ -108,11 +102,7 @@ class Template:
     """A process that imports modules once, and from which workers are forked."""
 
     def __init__(self, *modules: str) -> None:
-        """Store the modules to import; the process starts with the first fork.
-
-        Args:
-            modules: names of modules.
-        """
+        """Store the modules to import; the process starts with the first fork."""
         self._context = multiprocessing.get_context("forkserver")
         self._context.set_forkserver_preload(list(modules))
 
@@ -178,18 +168,7 @@ class Worker:
         environment: Mapping[str, str] = {},
         keeps_stderr: bool = True,
     ) -> None:
-        """Store what the process runs; nothing is started yet.
-
-        Args:
-            make: a function of a module, called in the process at its start; it returns what answers a task. Its time
-                counts for no task.
-            arguments: what `make` is called with.
-            template: fork the process from this one; None for a new interpreter.
-            memory_bytes: resident memory beyond which the process is ended. [bytes]
-            environment: variables of a new interpreter, in addition to those of this process.
-            keeps_stderr: keep what a new interpreter writes to stderr, of which the last line is part of the reason of
-                its death, and drop its stdout; otherwise both go to this process's stderr.
-        """
+        """Store what the process runs; nothing is started yet."""
         self._made_by = (make, arguments)
         self._template = template
         self._memory_bytes = memory_bytes
@@ -216,11 +195,7 @@ class Worker:
         return self._connection.fileno()
 
     def start(self, *, stop: Event | None = None) -> None:
-        """Start the process, and wait until it has loaded what its tasks need.
-
-        Raises:
-            WorkerDiedError: it ended before.
-        """
+        """Start the process, and wait until it has loaded what its tasks need."""
         self.close()
         self._ended = None
         ours, theirs = socket.socketpair()
@@ -239,19 +214,7 @@ class Worker:
         assert isinstance(answer, Ready)
 
     def call(self, task: object, *, time_s: float | None = None, stop: Event | None = None) -> Any:
-        """Send the process a task and wait for its answer; start the process if it does not run.
-
-        Args:
-            task: what the made function takes.
-            time_s: time after which the process is ended; None for none. [s]
-            stop: ends the process and the wait when it is set.
-
-        Returns:
-            The answer; an `UnexpectedError` where the function raised.
-
-        Raises:
-            WorkerDiedError: the process ended without an answer, of itself or because it exceeded a limit.
-        """
+        """Send the process a task and wait for its answer; start the process if it does not run."""
         if not self.is_alive:
             self.start(stop=stop)
         return self.ask(task, time_s=time_s, stop=stop)
@@ -287,17 +250,7 @@ class Worker:
         stop: Event | None = None,
         most_tries: Mapping[Death, int] = MOST_TRIES,
     ) -> Any:
-        """Return the answer to a task after as many tries as the deaths of the process are worth.
-
-        Args:
-            task: what the made function takes.
-            time_s: time after which the process is ended; None for none. [s]
-            stop: ends the process and the wait when it is set.
-            most_tries: tries in all by the kind of death.
-
-        Raises:
-            WorkerDiedError: the process died too often.
-        """
+        """Return the answer to a task after as many tries as the deaths of the process are worth."""
         tries = 0
         while True:
             tries += 1
@@ -308,12 +261,7 @@ class Worker:
                     raise
 
     def kill(self, death: Death = Death.STOPPED, reason: str = "was ended") -> None:
-        """End the process; a call that waits for its answer then fails.
-
-        Args:
-            death: what the failure states.
-            reason: the same in words.
-        """
+        """End the process; a call that waits for its answer then fails."""
         process = self._process
         if process is None or process.poll() is not None:
             return

@@ -32,21 +32,13 @@ class Ready:
 
 
 def main(descriptor: int) -> None:
-    """Answer tasks from a socket, in a fresh interpreter.
-
-    Args:
-        descriptor: the number of the open socket.
-    """
+    """Answer tasks from a socket, in a fresh interpreter."""
     _die_with_parent(os.getppid())
     _work(Connection(descriptor))
 
 
 def main_of_fork(connection: Connection) -> None:
-    """Answer tasks from a connection, in a process that was forked from one with its libraries loaded.
-
-    Args:
-        connection: the open connection.
-    """
+    """Answer tasks from a connection, in a process that was forked from one with its libraries loaded."""
     os.setsid()
     _die_with_parent(os.getppid())
     _die_with_starter()

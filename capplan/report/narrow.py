@@ -53,11 +53,7 @@ def narrow_grids(content: Grid, width: int) -> tuple[list[NarrowGrid], tuple[str
     in further tables; a longer one loses its last columns.
 
     Args:
-        content: the table.
         width: the room there is. [characters]
-
-    Returns:
-        The tables, and the titles of the columns left out.
     """
     kept = list(range(len(content.columns)))
     shown = content

@@ -28,12 +28,7 @@ def render(sections: Iterable[Section], format_: Format, *, width: int | None = 
     """Write sections as text.
 
     Args:
-        sections: What is written.
-        format_: TABLE, MD or CSV.
         width: The room of a terminal, to which TABLE is fitted; None leaves lines whole. [characters]
-
-    Raises:
-        ValueError: The format is not one of text.
     """
     if format_ is Format.CSV:
         return csv_text(*_data(sections))

@@ -90,11 +90,7 @@ _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
 def document_types(name: str) -> tuple[Any, ...]:
-    """Return the types that a document may have.
-
-    Args:
-        name: One of `DOCUMENTS`.
-    """
+    """Return the types that a document may have."""
     found = DOCUMENTS[name]
     return found if isinstance(found, tuple) else (found,)
 
@@ -103,9 +99,6 @@ def schema_of(name: str) -> dict[str, Any]:
     """Return the JSON Schema of a document that capplan writes.
 
     A document that is written has all fields of its type and no others, except those that only some answers have.
-
-    Args:
-        name: One of `DOCUMENTS`.
     """
     schemas, components = msgspec.json.schema_components(document_types(name), ref_template="#/$defs/{name}")
     schema = schemas[0] if len(schemas) == 1 else {"anyOf": list(schemas)}
@@ -133,9 +126,5 @@ def _as_written(definition: dict[str, Any]) -> dict[str, Any]:
 
 
 def schema_text(name: str) -> str:
-    """Return the JSON Schema of a document as `capplan schema` prints it.
-
-    Args:
-        name: One of `DOCUMENTS`.
-    """
+    """Return the JSON Schema of a document as `capplan schema` prints it."""
     return json.dumps(schema_of(name), indent=2, ensure_ascii=False) + "\n"

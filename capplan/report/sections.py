@@ -116,16 +116,7 @@ def words(
     unknown: str = "",
     style: Callable[[Row], Style] | None = None,
 ) -> Column[Row]:
-    """Return a column of text.
-
-    Args:
-        title: Heading for people.
-        value: Returns the text of a row; None where it is unknown.
-        name: Heading in a CSV, which has the same text; None leaves the column out of it.
-        rank: Columns of the highest rank are the first to be left out on a terminal.
-        unknown: What people see for None.
-        style: Returns the style of a row's cell, for colour.
-    """
+    """Return a column of text."""
 
     def cell(row: Row) -> str:
         found = value(row)
@@ -143,16 +134,7 @@ def figure(
     rank: int = 0,
     unknown: str = "",
 ) -> Column[Row]:
-    """Return a column of numbers, which stand right.
-
-    Args:
-        title: Heading for people.
-        value: Returns the number of a row in base units; None where it is unknown.
-        form: Writes a number for people, with its unit.
-        name: Heading in a CSV, which has the number in base units; None leaves the column out of it.
-        rank: Columns of the highest rank are the first to be left out on a terminal.
-        unknown: What people see for None.
-    """
+    """Return a column of numbers, which stand right."""
 
     def cell(row: Row) -> str:
         found = value(row)
@@ -162,24 +144,12 @@ def figure(
 
 
 def data(name: str, value: Callable[[Row], object]) -> Column[Row]:
-    """Return a column for programs alone.
-
-    Args:
-        name: Heading in a CSV, with the unit.
-        value: Returns the value of a row in base units; None where it is unknown.
-    """
+    """Return a column for programs alone."""
     return Column(title=None, name=name, cell=str, value=value)
 
 
 def shape_columns(shape: Shape, rows: Sequence[Any], *, whole: Any = None, on_page: bool = False) -> list[Column[Any]]:
-    """Return the columns for people that a shape has.
-
-    Args:
-        shape: What states the figures.
-        rows: The values, which decide whether columns that are left out where nothing is known stand.
-        whole: The answer that the values are part of.
-        on_page: True for the columns of the page's table, which have the figures' names.
-    """
+    """Return the columns for people that a shape has."""
 
     def column(one: ReadFigure) -> Column[Any]:
         return Column(
@@ -199,14 +169,7 @@ def shape_columns(shape: Shape, rows: Sequence[Any], *, whole: Any = None, on_pa
 
 
 def shape_data(shape: Shape, rows: Sequence[Any], *, whole: Any = None, order: Sequence[str] = ()) -> list[Column[Any]]:
-    """Return the columns for programs that a shape has.
-
-    Args:
-        shape: What states the figures.
-        rows: The values; without `whole` each in a tuple with the answer that it is part of.
-        whole: The answer that all values are part of.
-        order: Names of columns that stand together in this order, at the place of the first.
-    """
+    """Return the columns for programs that a shape has."""
 
     def value(one: FlatColumn, row: Any) -> Any:
         return one.value(*row) if whole is None else one.value(row, whole)
@@ -227,13 +190,7 @@ def shown_as_data(column: Column[Row]) -> Column[Row]:
 
 
 def plain_columns(*titles: str, numbers: Sequence[str] = (), is_data: bool = True) -> tuple[Column[Sequence[str]], ...]:
-    """Return columns of rows that are texts already, where headings are known only with the answer.
-
-    Args:
-        titles: The headings, for people and programs.
-        numbers: Those of them whose cells stand right.
-        is_data: False if the columns are for people alone.
-    """
+    """Return columns of rows that are texts already, where headings are known only with the answer."""
 
     def column(index: int, title: str) -> Column[Sequence[str]]:
         align = Align.RIGHT if title in numbers else Align.LEFT

@@ -52,11 +52,7 @@ class Metrics:
         self._sums[name, labels] += elapsed_s  # type: ignore[assignment]  # a Counter adds floats as well
 
     def render(self, gauges: Mapping[str, float]) -> str:
-        """Return all counters, with the state of the moment.
-
-        Args:
-            gauges: values of this moment by name, with its labels; those of one name stand together.
-        """
+        """Return all counters, with the state of the moment."""
         lines: list[str] = []
         for name in sorted({key[0] for key in self._counters if not key[0].endswith("_seconds_count")}):
             lines += [f"# HELP {name} {_HELP[name]}", f"# TYPE {name} counter"]

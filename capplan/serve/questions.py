@@ -17,11 +17,7 @@ Kind = TypeVar("Kind")
 
 
 def question_from_json(kind: type[Kind], content: bytes) -> Kind:
-    """Decode a JSON body.
-
-    Raises:
-        UsageError: it is not JSON, or does not hold what the question must.
-    """
+    """Decode a JSON body."""
     try:
         document = read_json(content)
     except JsonError as error:
@@ -32,26 +28,13 @@ def question_from_json(kind: type[Kind], content: bytes) -> Kind:
 
 
 def question_from_mapping(kind: type[Kind], document: Mapping[str, Any], *, is_strict: bool = True) -> Kind:
-    """Convert a mapping of fields to a question.
-
-    Args:
-        kind: the type of the question.
-        document: the fields' values.
-        is_strict: refuse texts where numbers are wanted, as in JSON but not in a query string.
-
-    Raises:
-        UsageError: a field is unknown, or holds something else than it must.
-    """
+    """Convert a mapping of fields to a question."""
     check_bounds(document)
     return read_question(kind, document, door=Door.HTTP, name_of=lambda field: field.wire, is_text=not is_strict)
 
 
 def question_from_query(kind: type[Kind], pairs: Sequence[tuple[str, str]]) -> Kind:
-    """Read a question from the pairs of a query string: lists are repeated, or parted by commas.
-
-    Raises:
-        UsageError: a field is unknown, or holds something else than it must.
-    """
+    """Read a question from the pairs of a query string: lists are repeated, or parted by commas."""
     fields: dict[str, Any] = {}
     for name, value in pairs:
         if value == "":
@@ -65,13 +48,7 @@ API = "/api/v1"
 
 
 def question_link(name: str, question: Any, **further: str) -> str | None:
-    """Return the path and query string that ask a question; None where a query string cannot hold it.
-
-    Args:
-        name: what is asked, such as llm/plan.
-        question: the question.
-        **further: what is said besides, such as the format of the answer.
-    """
+    """Return the path and query string that ask a question; None where a query string cannot hold it."""
     fields = to_wire(question)
     if any(isinstance(value, dict) for value in fields.values()):
         return None
@@ -89,14 +66,7 @@ LONGEST_TEXT = 2_000
 
 
 def check_bounds(value: Any) -> None:
-    """Refuse data that is too deep or too long, and what is not a plain value.
-
-    Args:
-        value: what was decoded from JSON.
-
-    Raises:
-        UsageError: it exceeds a bound.
-    """
+    """Refuse data that is too deep or too long, and what is not a plain value."""
     left = [(value, 0)]
     count = 0
     while left:

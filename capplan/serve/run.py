@@ -100,15 +100,7 @@ class _Server(uvicorn.Server):
 
 
 def run_service(settings: Settings, *, announce: Callable[[str], None]) -> None:
-    """Serve until SIGINT or SIGTERM; then finish the requests that run, and return.
-
-    Args:
-        settings: how the service runs.
-        announce: called with the address once questions can be answered.
-
-    Raises:
-        UsageError: the address cannot be bound.
-    """
+    """Serve until SIGINT or SIGTERM; then finish the requests that run, and return."""
     start_logging()
     listening = _bound(settings)
     name = f"[{settings.host}]" if ":" in settings.host else settings.host
@@ -160,12 +152,7 @@ CLIENT_GONE = 499
 
 
 def make_application(settings: Settings, *, ready: Callable[[], None] = lambda: None) -> Starlette:
-    """Return the application.
-
-    Args:
-        settings: how the service runs.
-        ready: called once questions can be answered.
-    """
+    """Return the application."""
     service = PlanningService(settings)
     assistants = _assistants(service)
 

@@ -76,11 +76,7 @@ class PlanningService:
     """Answers questions: plans in processes of its own, traces in others, both shared between identical requests."""
 
     def __init__(self, settings: Settings) -> None:
-        """Prepare the service; `start` starts its processes.
-
-        Args:
-            settings: how the service runs.
-        """
+        """Prepare the service; `start` starts its processes."""
         settings = self.settings = prepared(settings)
         self.metrics = Metrics()
         folders = Folders(state=settings.state)
@@ -139,15 +135,7 @@ class PlanningService:
         await self.planners.stop()
 
     def keep_own(self, path: Path, *, name: str) -> dict[str, Any]:
-        """Keep what a user hands over, and return the words that name it from now on.
-
-        Args:
-            path: a trace file, a config.json, an ONNX file or a .pt2 file.
-            name: what the user calls the file.
-
-        Raises:
-            CapplanError: it is not one of these, or damaged.
-        """
+        """Keep what a user hands over, and return the words that name it from now on."""
         with path.open("rb") as file:
             head = file.read(4)
             if head.startswith(ZIP_MAGIC) or head[:1] == ONNX_START:
@@ -160,14 +148,7 @@ class PlanningService:
         return self.configs.keep(content)
 
     async def answer(self, task: Task) -> Reply | Refusal:
-        """Answer a question; identical ones are answered once.
-
-        Args:
-            task: the question and how its answer is written.
-
-        Raises:
-            BusyError: it needs a process or a trace, and too many wait already; or the processes were lost.
-        """
+        """Answer a question; identical ones are answered once."""
         key = self._key(task)
         if (kept := self._answers.find(key)) is not None:
             self.metrics.count("capplan_answers_total", source="kept")
@@ -188,11 +169,7 @@ class PlanningService:
         return hashlib.sha256(asked + f"{date.today().isoformat()} {changed}".encode()).hexdigest()
 
     def answer_later(self, task: Task) -> None:
-        """Continue a question whose request is answered without it, so that the next request finds its answer.
-
-        Args:
-            task: the question.
-        """
+        """Continue a question whose request is answered without it, so that the next request finds its answer."""
         self._in_background(self._key(task), self.answer(task))
 
     def _in_background(self, key: str, work: Coroutine[Any, Any, object]) -> None:
@@ -246,11 +223,7 @@ class PlanningService:
 
 
 def lane_of(task: Task) -> Lane:
-    """Return how urgent a question is: lists need no model, reports and searches take seconds.
-
-    Args:
-        task: the question.
-    """
+    """Return how urgent a question is: lists need no model, reports and searches take seconds."""
     question = task.question
     if isinstance(question, LlmPageQuestion):
         return Lane.LONG if question.find == "deployments" else Lane.ORDINARY

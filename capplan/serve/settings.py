@@ -70,11 +70,7 @@ class Settings:
     limits: ServiceLimits = ServiceLimits()
 
     def __post_init__(self) -> None:
-        """Refuse to be reachable from other machines without access control.
-
-        Raises:
-            UsageError: the address is not a loopback address, and there is neither a token nor consent.
-        """
+        """Refuse to be reachable from other machines without access control."""
         if not is_loopback(self.host) and self.token is None and not self.is_insecure:
             raise UsageError(
                 f"--host {self.host} can be reached from other machines: add --token-file FILE, or --insecure where "
@@ -93,11 +89,7 @@ def is_loopback(host: str) -> bool:
 
 
 def read_token(path: Path) -> str:
-    """Read the access token from a file of one line.
-
-    Raises:
-        UsageError: the file cannot be read, or holds no token that is long enough.
-    """
+    """Read the access token from a file of one line."""
     try:
         with path.open(encoding="utf-8") as file:
             token = file.read(4096).strip()

@@ -24,13 +24,7 @@ class BusyError(Exception):
     """
 
     def __init__(self, sentence: str, *, retry_after_s: int, status: int = 429) -> None:
-        """Store the message.
-
-        Args:
-            sentence: what is short, without when to ask again.
-            retry_after_s: seconds from now. [s]
-            status: the HTTP status.
-        """
+        """Store the message."""
         super().__init__(f"{sentence}; ask again in {retry_after_s} s.")
         self.retry_after_s = retry_after_s
         self.status = status
@@ -68,16 +62,7 @@ class SharedTasks(Generic[Key, Result]):
         return key in self._shared
 
     async def get(self, key: Key, make: Callable[[Wanted], Awaitable[Result]], *, wanted: Wanted = is_wanted) -> Result:
-        """Return the result of the task of a key, which is started unless it runs already.
-
-        Args:
-            key: what is worked out.
-            make: starts the work; it is given what returns whether the work is still wanted.
-            wanted: whether this caller still wants it, besides waiting.
-
-        Raises:
-            UnwantedError: it was dropped, because this caller did not want it any longer.
-        """
+        """Return the result of the task of a key, which is started unless it runs already."""
         while True:
             shared = self._shared.get(key) or self._start(key, make)
             caller = object()
@@ -124,11 +109,7 @@ class Line(Generic[Item]):
     """What waits for a process, the most urgent first; long work may have to wait although a process is idle."""
 
     def __init__(self, *, most_long: int) -> None:
-        """Start with nobody.
-
-        Args:
-            most_long: how much long work may be taken and not finished at a time.
-        """
+        """Start with nobody."""
         self._most_long = most_long
         self._taken_long = 0
         self._short: list[_QueuePlace[Item]] = []
@@ -148,16 +129,7 @@ class Line(Generic[Item]):
     async def put(
         self, item: Item, *, delay_s: float, wanted: Wanted, dropped: Callable[[], None], is_long: bool = False
     ) -> None:
-        """Queue an item.
-
-        Args:
-            item: what waits.
-            delay_s: how much earlier than this item others must have come to be taken after it, where their delay is
-                none. So urgent work overtakes, and work of long delay is still taken in the end. [s]
-            wanted: an item that is not wanted when its turn comes is dropped.
-            dropped: called then.
-            is_long: count it as long work.
-        """
+        """Queue an item."""
         place = _QueuePlace(time.monotonic() + delay_s, next(self._numbers), item, wanted, dropped, is_long)
         async with self._changed:
             heapq.heappush(self._long if is_long else self._short, place)
@@ -189,11 +161,7 @@ class Line(Generic[Item]):
                 self._changed.notify_all()
 
     async def finish(self, *, is_long: bool) -> None:
-        """Note that an item that was taken is finished.
-
-        Args:
-            is_long: whether it was long.
-        """
+        """Note that an item that was taken is finished."""
         async with self._changed:
             self._taken_long -= is_long
             self._changed.notify_all()

@@ -59,12 +59,7 @@ class PlannerPool:
     """A fixed number of processes that answer questions."""
 
     def __init__(self, settings: Settings, *, lost: Callable[[str, str], None] = lambda _kind, _death: None) -> None:
-        """Prepare the pool; nothing is started yet.
-
-        Args:
-            settings: how the service runs, with the number of processes and the time that a question may take.
-            lost: called with "planner" and how it died, for each process that died.
-        """
+        """Prepare the pool; nothing is started yet."""
         self._settings = settings
         self._limits = settings.limits
         self._lost = lost
@@ -91,11 +86,7 @@ class PlannerPool:
         return [worker.pid for worker in self._workers if worker.pid is not None]
 
     async def start(self) -> None:
-        """Start the processes, and wait until each has loaded its data or failed to.
-
-        Raises:
-            WorkerDiedError: all have failed to.
-        """
+        """Start the processes, and wait until each has loaded its data or failed to."""
         tried = [asyncio.get_running_loop().create_future() for _ in range(self._limits.planners)]
         self._keepers = [asyncio.ensure_future(self._keep_one(first)) for first in tried]
         deaths = [death for death in await asyncio.gather(*tried) if death is not None]
@@ -103,18 +94,7 @@ class PlannerPool:
             raise deaths[0]
 
     async def ask(self, task: Task, *, lane: Lane, wanted: Wanted, is_admitted: bool = False) -> Outcome:
-        """Answer a task in the next idle process.
-
-        Args:
-            task: the question.
-            lane: how urgent it is.
-            wanted: a question that nobody waits for when its turn comes is dropped; one that has started is finished.
-            is_admitted: the question was taken before and asks for a further process now, such as after a trace.
-
-        Raises:
-            BusyError: too many questions wait, no process became free in time, or two processes were lost with it.
-            UnwantedError: it was dropped.
-        """
+        """Answer a task in the next idle process."""
         if not is_admitted and len(self._line) >= self._limits.questions:
             raise BusyError("too many questions wait to be answered", retry_after_s=self._retry_after_s())
         loop = asyncio.get_running_loop()
@@ -274,11 +254,7 @@ class PlannerPool:
 
 
 def make_planner(settings: Settings) -> Callable[[Task], Outcome]:
-    """Load the data, and return what answers a task.
-
-    Args:
-        settings: how the service runs.
-    """
+    """Load the data, and return what answers a task."""
     # an empty folder of this process's own, so that no word of a question names a file by accident
     folder = Folders(state=settings.state).empty / str(os.getpid())
     folder.mkdir(exist_ok=True)

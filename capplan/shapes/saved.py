@@ -61,11 +61,7 @@ Flat = dict[tuple[str, str], float | str | None]
 
 
 def _check_figures(figures: Flat, name: str) -> None:
-    """Refuse a document that holds a list or an object, or a number without end, where a figure stands.
-
-    Raises:
-        UsageError: it does.
-    """
+    """Refuse a document that holds a list or an object, or a number without end, where a figure stands."""
     for (where, what), value in figures.items():
         is_number = isinstance(value, float | int) and -sys.float_info.max <= value <= sys.float_info.max
         if value is not None and not isinstance(value, str) and not is_number:

@@ -181,11 +181,7 @@ _APART: Mapping[str, object] = MappingProxyType({_PARTS: {}, "engines": {}, "law
 
 
 def _read_calibration(document: Tree, where: str) -> Calibration:
-    """Read one calibration.
-
-    Raises:
-        SpecError: something in it is wrong; all of it at once.
-    """
+    """Read one calibration."""
     reader = _PartReader(where, where)
     serves = document.get("serves", "eager")
     if not isinstance(serves, str) or serves not in _SHIPPED:

@@ -84,11 +84,7 @@ def read_export(path: Path, providers: Providers, *, read_on: date) -> Export | 
 
 
 def _of_texts(row: Mapping[str, Any]) -> Row:
-    """Return a row whose values are texts, which JSON does not promise.
-
-    Raises:
-        ValueError: one is not, or cannot be written.
-    """
+    """Return a row whose values are texts, which JSON does not promise."""
     for name, value in row.items():
         if not isinstance(value, str):
             raise ValueError(f"{name} is {value!r:.60}, which is no text")
@@ -98,11 +94,7 @@ def _of_texts(row: Mapping[str, Any]) -> Row:
 
 
 def _usd(value: Any) -> float:
-    """Return a price that JSON holds as a number or as a text.
-
-    Raises:
-        ValueError: it is neither, or not finite.
-    """
+    """Return a price that JSON holds as a number or as a text."""
     if isinstance(value, str):
         return read_number(value)
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):

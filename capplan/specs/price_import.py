@@ -175,11 +175,7 @@ def _xlsx_rows(path: Path) -> Iterator[list[str]]:
 
 
 def _quote(row: Mapping[str, str], gpus: Mapping[str, GpuSpec], *, default_source: str, zones: str) -> Quote:
-    """Read a row, each cell once; all that is wrong with it is named, so that a user mends a table in one pass.
-
-    Raises:
-        UnreadableRowError: Some cell cannot be read.
-    """
+    """Read a row, each cell once; all that is wrong with it is named, so that a user mends a table in one pass."""
     problems: list[str] = []
 
     def read(reader: Callable[..., Any], *words: Any) -> Any:

@@ -197,11 +197,7 @@ def _own_hosts(planned: "Sequence[Mapping[Workload, Plan | str]]") -> tuple[str,
 
 
 def _plans(model: "Model", asked: "Sequence[PlanTerms]", context: "PlanContext") -> "dict[Workload, Plan | str]":
-    """Plan a model under each of the conditions; where it cannot be traced, the reason stands for the plan.
-
-    Raises:
-        TraceError: it could be traced under none of them.
-    """
+    """Plan a model under each of the conditions; where it cannot be traced, the reason stands for the plan."""
     from capplan.app.plan import plan_at_batches
 
     plans: dict[Workload, Plan | str] = {}

@@ -97,11 +97,7 @@ class ConstraintFields(PriceFields):
     ] = None  # fmt: skip
 
     def stated_constraints(self) -> dict[str, Any]:
-        """Return the fields of `Constraints` that these fields state, by name.
-
-        Raises:
-            UsageError: a term is unknown.
-        """
+        """Return the fields of `Constraints` that these fields state, by name."""
         from capplan.core.economics.constraints import Constraints, NameLists
         from capplan.specs.constraints import term_words, terms_of
 
@@ -131,15 +127,7 @@ _GROUPS = ("allow", "deny", "budget", "site")
 
 
 def admitting_as_stated(stated: "LoadFile", *, shown: str) -> "LoadFile":
-    """Return a load file whose loads hold what its keys admit.
-
-    Args:
-        stated: the file, whose keys on what is admitted are not read yet.
-        shown: what errors call it.
-
-    Raises:
-        SpecError: a key is refused, as its option would be.
-    """
+    """Return a load file whose loads hold what its keys admit."""
     from capplan.app.procurement.constraints import laid_over
     from capplan.core.economics.constraints import Constraints
     from capplan.specs.constraints import allowing_named_spot

@@ -117,15 +117,7 @@ class MicrobenchQuestion:
 
 
 def import_microbench(question: MicrobenchQuestion, context: Context) -> "ImportedMicrobenchmarks":
-    """Write the blocks into a folder of specs, and return the files written and the GPUs left out.
-
-    Args:
-        question: the tables and the folder.
-        context: which database there is.
-
-    Raises:
-        UsageError: a table cannot be read, or no row is of a GPU that the database knows.
-    """
+    """Write the blocks into a folder of specs, and return the files written and the GPUs left out."""
     from capplan.specs.gpus.microbench import import_microbench, read_microbench
 
     rows = [row for path in question.files for row in read_microbench(path)]

@@ -178,14 +178,7 @@ class MeasureQuestion(InputFields, RecordingFields, CalibrationFields, _InsteadF
         )
 
     def request(self, context: Context) -> "MeasureRequest":
-        """Return the request to measure the model.
-
-        Args:
-            context: how the door finds models.
-
-        Raises:
-            UsageError: there is no such model here.
-        """
+        """Return the request to measure the model."""
         from capplan.app.measure.request import MeasureRequest
         from capplan.probe.inputs.grammar import ModelRequest
         from capplan.probe.measure.request import MeasurementJob

@@ -23,14 +23,7 @@ if TYPE_CHECKING:
 
 
 def refuse_options_of_models(question: "ModelFields") -> None:
-    """Refuse options that say nothing of a pipeline.
-
-    Args:
-        question: the pipeline's words, and the options beside them.
-
-    Raises:
-        UsageError: there are such options.
-    """
+    """Refuse options that say nothing of a pipeline."""
     given = {
         "⟨arg⟩": question.arguments, "⟨input⟩": question.inputs, "⟨input-size⟩": question.input_size,
         "⟨seq-len⟩": question.seq_len, "⟨inputs-from⟩": question.inputs_from, "⟨prepare⟩": question.prepare,
@@ -44,11 +37,7 @@ def refuse_options_of_models(question: "ModelFields") -> None:
 
 
 def open_asked(question: "ModelFields", context: Context, workload: Workload, shared: "PlanContext") -> "Opened":
-    """Return the model or the pipeline that a question names, opened.
-
-    Raises:
-        UsageError: there is none, or options are given that belong to the other kind.
-    """
+    """Return the model or the pipeline that a question names, opened."""
     from capplan.app.models import open_model
     from capplan.app.pipelines.answer import OpenedPipeline
     from capplan.app.pipelines.diffusers import names_pipeline
@@ -67,16 +56,7 @@ def open_asked(question: "ModelFields", context: Context, workload: Workload, sh
 
 
 def pipeline_request(question: PipelineItemFields, context: Context, workload: Workload) -> "PipelineRequest":
-    """Return the request for a pipeline; without words where a question names several models, as a report does.
-
-    Args:
-        question: a question with the fields of models' inputs and of pipelines.
-        context: how the door finds the models of parts.
-        workload: the conditions.
-
-    Raises:
-        UsageError: options of a model that say nothing of a pipeline, or a setting that is not a number.
-    """
+    """Return the request for a pipeline; without words where a question names several models, as a report does."""
     from capplan.app.pipelines.answer import PipelineRequest
     from capplan.core.pipelines.sharing import Degrees
     from capplan.specs.pipeline_file import settings_of

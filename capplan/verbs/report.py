@@ -118,11 +118,7 @@ BESIDE_LLM = ("gpus", "specs", "title")
 
 
 def of_served_model(question: ReportQuestion) -> "LlmReportQuestion":
-    """Return the question of `llm report` that a question with `--llm` is another form of.
-
-    Raises:
-        UsageError: several models are named.
-    """
+    """Return the question of `llm report` that a question with `--llm` is another form of."""
     from capplan.verbs.llm.report import LlmReportQuestion
 
     if len(question.models) != 1:
@@ -210,11 +206,7 @@ def _known_prices(question: ReportQuestion, gpus: "GpuChoice", stated: "LoadFile
 def _with_models(
     stated: "LoadFile", models: "Sequence[ModelSource]", *, folder: Path, allow_code: bool
 ) -> "list[tuple[NamedLoad, ModelSource]]":
-    """Pair every load with its model: the file's for services, else those of the question.
-
-    Raises:
-        UsageError: a model is named twice or not at all, or the file names code that is not allowed.
-    """
+    """Pair every load with its model: the file's for services, else those of the question."""
     from capplan.probe.inputs.grammar import ModelRequest
 
     if stated.loads[0].model is None:
@@ -255,20 +247,7 @@ def _plans_of(
     narrows: bool,
     feedback: "Feedback",
 ) -> "list[PlanDocument]":
-    """Return a model's plans, from a file that `capplan plan` saved or by planning it.
-
-    Args:
-        source: the model, or the words of such a file.
-        terms: the batches, conditions and limits.
-        gpus: the GPUs to plan on.
-        pipeline: what is stated of a pipeline, whatever its words.
-        narrows: leave GPUs out that a saved plan has besides.
-        feedback: where progress is shown.
-
-    Raises:
-        UsageError: there is no such model, or a plan is of several GPUs together.
-        TraceError: the model could not be traced.
-    """
+    """Return a model's plans, from a file that `capplan plan` saved or by planning it."""
     import msgspec
 
     from capplan.app.models import QuantisedSource
@@ -325,11 +304,7 @@ def _plan(
 
 
 def _read_plans(words: str) -> list[Any] | None:
-    """Read the plans of a file that `capplan plan` saved; None where the words name no such file.
-
-    Raises:
-        UsageError: the file cannot be read, or is not JSON.
-    """
+    """Read the plans of a file that `capplan plan` saved; None where the words name no such file."""
     from capplan.files import read_json
 
     if not words.endswith(".json") or words.endswith(".trace.json") or ":" in words:
@@ -343,12 +318,7 @@ def _read_plans(words: str) -> list[Any] | None:
 
 
 def _read_measured(path: Path) -> "list[Measured]":
-    """Read what was timed on GPUs that the database knows.
-
-    Raises:
-        UsageError: the file cannot be read.
-        MeasurementFileError: it holds no measurements.
-    """
+    """Read what was timed on GPUs that the database knows."""
     from capplan.core.measurement.format import parse_points
     from capplan.files import read_file
     from capplan.report.procurement.types import Measured
@@ -426,11 +396,7 @@ def _outcome(report: "Report") -> Outcome:
 
 
 def _for_service(question: ReportQuestion) -> ReportQuestion:
-    """Replace the name of a load file by its content.
-
-    Raises:
-        UsageError: more than one model is named.
-    """
+    """Replace the name of a load file by its content."""
     from capplan.specs.load import read_load_fields
 
     if len(question.models) != 1:

@@ -201,11 +201,7 @@ class QueryQuestion:
     limit: Annotated[int | None, Meta(ge=1), Option(help="At most so many rows.", doors=HERE)] = None
 
     def query(self) -> str:
-        """Return the query as written, or that of the question named.
-
-        Raises:
-            UsageError: options are given that the question does not take.
-        """
+        """Return the query as written, or that of the question named."""
         from capplan.app.sweep.query import CANNED, canned_query
 
         if len(self.sql.split()) > 1:

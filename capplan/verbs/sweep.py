@@ -91,14 +91,7 @@ class SweepQuestion(_WorkFields):
     force: Annotated[bool, Option(help="Replace the results of another sweep.", doors=HERE)] = False
 
     def request(self, context: Context) -> "SweepRequest":
-        """Return the request for the sweep.
-
-        Args:
-            context: what the words of the definition stand for.
-
-        Raises:
-            UsageError: the definition cannot be read, a key is unknown, or a name or glob matches nothing.
-        """
+        """Return the request for the sweep."""
         from capplan.app.sweep.request import MeasuringRules, ModelLimits, SweepRequest
         from capplan.verbs.sweep_file import read_sweep_file, read_sweep_tree
 

@@ -55,27 +55,12 @@ _CLIENTS = (1, 8, 32)
 
 
 def read_sweep_file(path: Path) -> Definition:
-    """Read a sweep's file.
-
-    Args:
-        path: the file.
-
-    Raises:
-        SpecError: the file is refused, with all that is wrong with it, each by its key.
-    """
+    """Read a sweep's file."""
     return read_sweep_tree(read_yaml(path), shown=str(path))
 
 
 def read_sweep_tree(tree: Tree, *, shown: str) -> Definition:
-    """Read a sweep from values as YAML holds them.
-
-    Args:
-        tree: the values under the keys `models`, `gpus` and `workloads`.
-        shown: what errors name the values by.
-
-    Raises:
-        SpecError: something is refused.
-    """
+    """Read a sweep from values as YAML holds them."""
     reader = _SweepReader(shown, shown)
     reader.unknown_keys(tree, _KEYS, "")
     for key in ("models", "gpus"):

@@ -51,21 +51,8 @@ def calibrate_device(
     command: str,
     feedback: Feedback = SILENCE,
 ) -> DeviceAnswer:
-    """Measure what the device at hand reaches in about a minute, and make the calibration and spec that are asked for.
-
-    Args:
-        device: "cuda:0", "xpu", "mps" or "cpu"; None for the first accelerator.
-        gpu: the device's GPU spec, where its own name names none.
-        overlays: own GPU specs.
-        base: the calibration to lay the GPU's factors over; None for the shipped one.
-        output: where the calibration is going to be written; None makes none.
-        folder: a folder of own specs, whose file of this GPU gets a `measured:` block; None writes none.
-        command: the command, which is kept in the calibration.
-        feedback: where progress is shown.
-
-    Raises:
-        UsageError: the database does not know the device, or its spec lacks figures that factors are relative to.
-        MeasurementError: there is no such device, or it cannot be used.
+    """Measure what the device at hand reaches in about a minute, and make the calibration and spec that are asked
+    for.
     """
     found, spec = _benchmark(
         device, gpu, overlays, needs_spec=output is not None or folder is not None, feedback=feedback
@@ -132,13 +119,7 @@ def _spec(title: str, gpu: str | None, overlays: Sequence[Path]) -> GpuSpec:
 
 
 def calibrate_host(*, base: Path | None = None, command: str, feedback: Feedback = SILENCE) -> HostAnswer:
-    """Measure what calls into PyTorch cost on this host, GPU or not; a few seconds.
-
-    Args:
-        base: the calibration to lay the costs over; None for the shipped one.
-        command: the command, which is kept in the calibration.
-        feedback: where progress is shown.
-    """
+    """Measure what calls into PyTorch cost on this host, GPU or not; a few seconds."""
     from capplan.probe.measure.microbench import measure_host
 
     calibration = load_calibration(base)

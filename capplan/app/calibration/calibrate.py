@@ -43,21 +43,7 @@ def timed_steps(
     only_traced: bool = False,
     feedback: Feedback = SILENCE,
 ) -> list[TimedStep]:
-    """Read measurements and describe each as a calibration is fitted to it.
-
-    Args:
-        measured: files as for `validate`, and tables of single kernels (op-*.csv.gz).
-        serves: the kind of steps that is read: "eager", "compile" or "training".
-        overlays: own GPU specs.
-        traces: where traces are kept; None for the user's cache.
-        allows_code: whether Python files and packages that rows name are imported.
-        only_traced: leave out rows whose models have no trace in that folder, in the place of tracing them.
-        feedback: where rows left out are shown.
-
-    Raises:
-        UsageError: a file cannot be read, or fewer than 20 rows are usable.
-        UnknownNameError: there is no such kind of steps.
-    """
+    """Read measurements and describe each as a calibration is fitted to it."""
     if serves not in KINDS:
         raise UnknownNameError("kind of steps", serves, KINDS)
     gpus = load_gpus(overlays=overlays)
@@ -89,16 +75,7 @@ def described_steps(
     only_traced: bool = False,
     feedback: Feedback = SILENCE,
 ) -> Iterator[tuple[MeasuredStep, TimedStep]]:
-    """Trace the steps of one kind on one GPU each among some and describe each as the fit sees it.
-
-    Args:
-        steps: what was measured.
-        gpus: the database that knows their GPUs.
-        traces: where traces are kept; None for the user's cache.
-        serves: the kind of steps that is described; others are left out.
-        only_traced: leave out rows whose models are not traced in that folder.
-        feedback: where rows that cannot be described are named.
-    """
+    """Trace the steps of one kind on one GPU each among some and describe each as the fit sees it."""
     wanted = [step for step in steps if workload_kind(step.workload) == serves and step.workload.gpu_count == 1]
     rows_by_gpu = Counter(step.gpu for step in wanted)
     store, laws = trace_folder(traces), load_rate_laws()
@@ -155,19 +132,7 @@ def calibrate_power(
     base: Path | None = None,
     feedback: Feedback = SILENCE,
 ) -> PowerAnswer:
-    """Learn by what factor GPUs draw more or less than the law of power says.
-
-    Args:
-        measured: files as for `validate`; rows without `power_w` are left out.
-        overlays: own GPU specs.
-        traces: where traces are kept; None for the user's cache.
-        allows_code: whether Python files and packages that rows name are imported.
-        base: the calibration that the factors are written into; None for the shipped one.
-        feedback: where progress and rows left out are shown.
-
-    Raises:
-        UsageError: a file cannot be read, no GPU has enough rows that state power, or a factor is beyond belief.
-    """
+    """Learn by what factor GPUs draw more or less than the law of power says."""
     gpus = load_gpus(overlays=overlays)
     files = [read_measured(path, allow_code=allows_code) for path in measured]
     steps = [step for file in files for step in file.steps if step.power_w and step.gpu != CPU_AT_HAND]

@@ -45,15 +45,7 @@ class CpuAtHand:
 
 
 def cpu_at_hand(*, overlays: tuple[Path, ...] = (), clock: Clock | None = None) -> CpuAtHand:
-    """Time the CPU at hand: matrix products and copies, in a few seconds.
-
-    Args:
-        overlays: own specs, which may describe it.
-        clock: the source of the time; None for the clock that other programs disturb least.
-
-    Raises:
-        MeasurementError: there is no memory for a product or a copy.
-    """
+    """Time the CPU at hand: matrix products and copies, in a few seconds."""
     from capplan.probe.measure.cpu_operators import benchmark_cpu, undisturbed_clock
 
     return described(benchmark_cpu(clock=clock or undisturbed_clock()), overlays=overlays)
@@ -110,13 +102,8 @@ def _described_by_system(
 
 
 def cpu_calibrations(cpu: CpuAtHand, *, made: date, command: str, feedback: Feedback = SILENCE) -> Calibration:
-    """Time about sixty operators on the CPU at hand, and return the shipped calibration with its parts for CPUs fitted.
-
-    Args:
-        cpu: the CPU, with what it reaches.
-        made: the day.
-        command: what is kept as the calibration's origin.
-        feedback: where progress is shown.
+    """Time about sixty operators on the CPU at hand, and return the shipped calibration with its parts for CPUs
+    fitted.
     """
     from capplan.probe.measure.cpu_operators import call_time_s, time_operators, undisturbed_clock
 
@@ -138,23 +125,13 @@ def cpu_calibrations(cpu: CpuAtHand, *, made: date, command: str, feedback: Feed
 
 
 def cpu_calibration_text(calibration: Calibration) -> str:
-    """Return the content of one file with the parts for CPUs, fp32 and 16 bits.
-
-    Args:
-        calibration: what `cpu_calibrations` made.
-    """
+    """Return the content of one file with the parts for CPUs, fp32 and 16 bits."""
     half = [calibration.parts[CPU_HALF]] if CPU_HALF in calibration.parts else []
     return dump_calibration(calibration.parts[CPU], parts=half)
 
 
 def ensure_cpu_sheet(cpu: GpuSpec, *, folder: Path, read_on: date) -> None:
-    """Write the CPU's own file into a folder of specs, where neither the database nor the folder describes it.
-
-    Args:
-        cpu: its spec.
-        folder: the folder of own specs.
-        read_on: the day.
-    """
+    """Write the CPU's own file into a folder of specs, where neither the database nor the folder describes it."""
     path = folder / f"{cpu.id}.yaml"
     if cpu.id in load_gpus().cpus or path.exists():
         return

@@ -16,11 +16,7 @@ if TYPE_CHECKING:
 
 
 def trace_folder(folder: Path | None) -> "TraceFolder":
-    """Open the folder of traces: the one given, which is made where it is missing, or the user's cache.
-
-    Raises:
-        UsageError: the folder given cannot be made.
-    """
+    """Open the folder of traces: the one given, which is made where it is missing, or the user's cache."""
     from capplan.probe.trace.measured import TraceFolder
 
     try:
@@ -50,11 +46,7 @@ def group_models(steps: Sequence[MeasuredStep]) -> list[list[MeasuredStep]]:
 
 
 def recording_for(trace: Trace, run: "ModelRun", step: MeasuredStep) -> Recording:
-    """Return the recording of a step; traced anew at its batch where the model does not scale with the batch.
-
-    Raises:
-        CapplanError: it cannot be traced at that batch.
-    """
+    """Return the recording of a step; traced anew at its batch where the model does not scale with the batch."""
     recording = trace.recording(run.configuration)
     if recording.exact_batch in (None, step.batch):
         return recording

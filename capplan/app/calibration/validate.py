@@ -49,16 +49,7 @@ _MOST_PROCESSES = 8
 def judge_in_processes(
     steps: Sequence[MeasuredStep], make: Callable[..., Callable[[Any], Any]], arguments: Sequence[Any]
 ) -> Judged:
-    """Predict steps in as many processes as the work is worth; in this one where it is little.
-
-    Args:
-        steps: what was measured.
-        make: a function of a module that is called with `arguments` in each process; what it returns predicts steps.
-        arguments: the last is the folder of traces, None for the user's cache.
-
-    Returns:
-        What is predicted, in the order of the models in `steps`, whichever process came first.
-    """
+    """Predict steps in as many processes as the work is worth; in this one where it is little."""
     groups = group_models(steps)
     count = min(cores(), _MOST_PROCESSES, len(groups), int(_work_s(steps, arguments[-1]) / (2 * _STARTING_S)))
     if count < 2:
@@ -173,21 +164,7 @@ def validate(
     allows_code: bool = False,
     with_copies: bool = False,
 ) -> ValidateAnswer:
-    """Return the errors, bias and coverage of predictions on measured steps.
-
-    Args:
-        measured: CSV or Parquet files, or lines of `capplan measure`.
-        keys: the columns that make a cell.
-        calibration: what the predictions rest on; None for the shipped one.
-        overlays: own GPU specs.
-        traces: a folder for the models' traces; None for the user's cache.
-        allows_code: import the Python files and packages that rows name; otherwise such rows are skipped.
-        with_copies: every row's timer held the copy of the inputs from the host; otherwise only those that say so.
-
-    Raises:
-        UsageError: a file is missing, unreadable or lacks a column.
-        UnknownNameError: a key is not a column.
-    """
+    """Return the errors, bias and coverage of predictions on measured steps."""
     known = (*CELL_KEYS, "model", "batch")
     for key in keys:
         if key not in known:
@@ -222,15 +199,7 @@ def predict_steps(
     folder: Path | None,
     with_copies: bool = False,
 ) -> tuple[list[JudgedStep], list[SkippedRow]]:
-    """Predict measured steps, and return those that cannot be predicted with the reason.
-
-    Args:
-        steps: what was measured.
-        gpus: the database that knows their GPUs.
-        calibration: what the predictions rest on.
-        folder: where traces are kept; None for the user's cache.
-        with_copies: every row's timer held the copy of the inputs from the host; else those that say so.
-    """
+    """Predict measured steps, and return those that cannot be predicted with the reason."""
     return judge_in_processes(steps, make_judge, (gpus, calibration, with_copies, folder))
 
 

@@ -31,14 +31,7 @@ class MeasuredBatches:
         return self.batches.choice is BatchChoice.MAX
 
     def listed(self, option: str) -> tuple[int, ...]:
-        """Return the batches of a question that cannot search for them.
-
-        Args:
-            option: the option that needs listed batches.
-
-        Raises:
-            UsageError: the batches are not listed.
-        """
+        """Return the batches of a question that cannot search for them."""
         if self.batches.choice is not BatchChoice.LISTED:
             raise UsageError(f"{option} needs listed batches, such as ⟨batch⟩ 1,8.")
         return self.batches.sizes
@@ -77,16 +70,7 @@ class MeasureRequest:
 
 
 def make_job(request: MeasureRequest, model: Model) -> "MeasurementJob":
-    """Return what is to be measured, as data for this process or another one.
-
-    Args:
-        request: what is asked.
-        model: the model of the request, opened.
-
-    Raises:
-        UsageError: the model is a trace, or the request contradicts itself.
-        MeasurementError: there is no such device.
-    """
+    """Return what is to be measured, as data for this process or another one."""
     from capplan.probe.measure.devices import open_device
 
     _check(request)

@@ -92,16 +92,7 @@ class _Collector:
 
 
 def measure(request: MeasureRequest, *, feedback: Feedback = SILENCE) -> MeasureAnswer:
-    """Time a model at the batches asked for, and compare the measurement with theory.
-
-    Args:
-        request: the model, batches, device and rules of timing.
-        feedback: where progress and warnings are shown.
-
-    Raises:
-        UsageError: there is no such model, it is a trace, or the request contradicts itself.
-        MeasurementError: there is no such device, or not even batch 1 runs.
-    """
+    """Time a model at the batches asked for, and compare the measurement with theory."""
     model = open_model(request.model, feedback=feedback)
     job = make_job(request, model)
     collector = _Collector(feedback=feedback)
@@ -267,18 +258,7 @@ def _double_while_it_pays(take: Callable[[int], Point], *, at_most: int, points:
 def profile_batch(
     session: "Session", batch: int, *, folder: Path, theory: GpuTheory, feedback: Feedback
 ) -> tuple[ClassTime, ...]:
-    """Profile one batch into a folder; the times by class are empty where the model could not be traced.
-
-    Args:
-        session: the model on its device.
-        batch: the batch size.
-        folder: where the profiler's tables and its Chrome trace go.
-        theory: what the times are compared with.
-        feedback: where the files are named.
-
-    Raises:
-        UsageError: the folder cannot be written.
-    """
+    """Profile one batch into a folder; the times by class are empty where the model could not be traced."""
     from capplan.probe.measure.profile import profile_steps
 
     stem = re.sub(r"[^\w.-]+", "_", f"{session.target.name}-b{batch}-{session.job.precision}")
@@ -309,16 +289,7 @@ def _estimated(theory: GpuTheory, batch: int) -> Mapping[str, float] | None:
 
 
 def modules_of_batch(session: "Session", batch: int, *, theory: GpuTheory) -> ModulesOfBatch:
-    """Time one batch by module; counts and estimates are missing where the model could not be traced.
-
-    Args:
-        session: the model on its device.
-        batch: the batch size.
-        theory: what the times are compared with.
-
-    Raises:
-        PointError: it ran out of memory or failed.
-    """
+    """Time one batch by module; counts and estimates are missing where the model could not be traced."""
     steps, hooked = session.time_modules(batch)
     estimated_s: Mapping[str, float] | None = None
     host_s = None
@@ -338,17 +309,7 @@ def modules_of_batch(session: "Session", batch: int, *, theory: GpuTheory) -> Mo
 def time_methods(
     request: MeasureRequest, methods: Sequence[TimingMethod], *, feedback: Feedback = SILENCE
 ) -> tuple[Point, ...]:
-    """Time the same batches by several methods.
-
-    Args:
-        request: the model, its listed batches, the device and the rules of timing.
-        methods: the methods, in the order in which they are used at each batch.
-        feedback: where progress and warnings are shown.
-
-    Raises:
-        UsageError: there is no such model, or the batches are not listed.
-        MeasurementError: the device has no events, and no other method was asked for.
-    """
+    """Time the same batches by several methods."""
     from capplan.probe.measure.session import Session
 
     model = open_model(request.model, feedback=feedback)
@@ -381,19 +342,7 @@ def _without_events(methods: Sequence[TimingMethod], device: str, feedback: Feed
 def time_pipeline(
     words: str, *, curve: MeasuredBatches, device: str | None, threads: int | None, rules: "Rules"
 ) -> tuple[PipelineTimes, ...]:
-    """Time a pipeline's stages with and without synchronising after each.
-
-    Args:
-        words: FILE.py:FUNCTION, which returns the stages for a batch size and a device.
-        curve: the listed batches.
-        device: where to run, None for the first accelerator.
-        threads: what PyTorch computes with on the host, None for its own default.
-        rules: how to time.
-
-    Raises:
-        UsageError: there is no such file or function, it returns no stages, or the batches are not listed.
-        MeasurementError: a stage failed.
-    """
+    """Time a pipeline's stages with and without synchronising after each."""
     from capplan.probe.measure.devices import open_device
     from capplan.probe.measure.model import host_threads
     from capplan.probe.measure.pipeline import load_stages, measure_pipeline

@@ -22,12 +22,7 @@ _FLAGS = os.O_RDWR | os.O_CREAT | os.O_APPEND | getattr(os, "O_CLOEXEC", 0) | ge
 
 
 def read_measurements(path: Path) -> MeasurementFile:
-    """Read a measurement file.
-
-    Raises:
-        UsageError: it cannot be read.
-        MeasurementFileError: it is damaged elsewhere than in a last line that was cut off.
-    """
+    """Read a measurement file."""
     try:
         content = read_file(path)
     except OSError as error:
@@ -68,11 +63,7 @@ class MeasurementStore:
         self._lock.release()
 
     def append(self, point: Point) -> None:
-        """Add a point, whole or not at all.
-
-        Raises:
-            MeasurementError: it cannot be written, as on a full disk; the file holds what it held before.
-        """
+        """Add a point, whole or not at all."""
         line = point_to_line(worded_fields(point, option_of)).encode()
         before = os.fstat(self._descriptor).st_size
         try:
@@ -117,16 +108,7 @@ def _lock_file(path: Path) -> Path:
 
 
 def stored_measurements(path: Path, *, feedback: Feedback = SILENCE) -> tuple[Measurement, ...]:
-    """Return the measurements of a file.
-
-    Args:
-        path: a measurement file.
-        feedback: where a line that was cut off is reported.
-
-    Raises:
-        UsageError: it cannot be read, or holds no measurement.
-        MeasurementFileError: it is damaged elsewhere than in a last line that was cut off.
-    """
+    """Return the measurements of a file."""
     file = read_measurements(path)
     if file.is_cut:
         feedback.warn(f"warning: {path}: the last line is cut off and left out.")
@@ -136,16 +118,7 @@ def stored_measurements(path: Path, *, feedback: Feedback = SILENCE) -> tuple[Me
 
 
 def compare_files(first: Path, second: Path, *, feedback: Feedback = SILENCE) -> Pairing:
-    """Return which questions two runs both answered, and whether their answers differ beyond noise.
-
-    Args:
-        first: a measurement file.
-        second: another one.
-        feedback: where lines that were cut off are reported.
-
-    Raises:
-        UsageError: a file holds no measurement, or the two share no question.
-    """
+    """Return which questions two runs both answered, and whether their answers differ beyond noise."""
     pairing = compare_runs(
         stored_measurements(first, feedback=feedback), stored_measurements(second, feedback=feedback)
     )

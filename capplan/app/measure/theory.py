@@ -78,17 +78,7 @@ class GpuTheory:
 
 
 def find_theory(job: "MeasurementJob", model: Model, request: MeasureRequest, feedback: Feedback) -> GpuTheory:
-    """Find the device's spec by the name given or the driver's.
-
-    Args:
-        job: what is measured.
-        model: the model of the job, opened.
-        request: the run, which names the spec and the calibration that the estimates rest on.
-        feedback: where the reason is reported if there are no estimates.
-
-    Raises:
-        UnknownNameError: the request names no spec of the database.
-    """
+    """Find the device's spec by the name given or the driver's."""
     from capplan.probe.measure.facts import torch_release
 
     gpu = _find_gpu(job.device, request, feedback)

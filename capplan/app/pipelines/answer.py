@@ -77,11 +77,7 @@ class PipelineRequest:
     allow_code: bool = False
 
     def pipeline(self) -> Pipeline:
-        """Return the pipeline with its parameters and parts as they are set.
-
-        Raises:
-            UsageError: there is no such pipeline, parameter or part, or a part names code that is not allowed.
-        """
+        """Return the pipeline with its parameters and parts as they are set."""
         if self.workload.training is not None:
             raise UsageError(f"{self.words} is a pipeline, which runs: ⟨train⟩ is for a model; name a part of it.")
         found = find_pipeline(self.words)
@@ -128,12 +124,7 @@ class TracedParts:
     _parts: dict[tuple[object, ...], PreparedPart] = field(default_factory=dict)
 
     def of(self, pipeline: Pipeline, request: PipelineRequest) -> tuple[PreparedPart, ...]:
-        """Return the parts of a pipeline under the conditions of a request.
-
-        Raises:
-            UsageError: a part is not a model, or its sequence cannot be shared.
-            TraceError: a part could not be traced, or is refused by `is_strict`.
-        """
+        """Return the parts of a pipeline under the conditions of a request."""
         quantised = [part.name for part in pipeline.parts if part.quantises] or [part.name for part in pipeline.parts]
         return tuple(
             self._part(part, pipeline, request, part.weights or (request.weights if part.name in quantised else None))
@@ -195,12 +186,7 @@ def _asked_of(part: Part) -> tuple[object, ...]:
 
 
 def prepare_pipeline(request: PipelineRequest, traced: TracedParts) -> tuple[PreparedPipeline, ...]:
-    """Return the pipeline with its weights in each place that a question leaves open, the fastest first.
-
-    Raises:
-        UsageError: there is no such pipeline or parameter, or its sequence cannot be shared.
-        TraceError: a part could not be traced.
-    """
+    """Return the pipeline with its weights in each place that a question leaves open, the fastest first."""
     pipeline = request.pipeline()
     if request.degrees.gpu_count > 1 and not any(part.tokens for part in pipeline.parts):
         raise UsageError(f"{pipeline.name} has no part whose sequence GPUs can share: leave out ⟨ulysses⟩ and ⟨ring⟩.")
@@ -223,11 +209,7 @@ def prepare_pipeline(request: PipelineRequest, traced: TracedParts) -> tuple[Pre
 
 
 def _hosts(pipeline: Pipeline) -> dict[str, GpuSpec]:
-    """Return the CPUs that parts run on.
-
-    Raises:
-        UsageError: a part runs on what is neither a place nor a CPU.
-    """
+    """Return the CPUs that parts run on."""
     named = {part.name: part.on for part in pipeline.parts if part.on not in (ON_GPU, ON_STREAM, ON_ANOTHER)}
     if not named:
         return {}
@@ -257,12 +239,7 @@ class OpenedPipeline(Opened):
         return cls(request=request, context=context, traced=traced)
 
     def plan(self, terms: PlanTerms) -> Plan:
-        """Return which GPUs make its items, with weights where, how fast and at what cost.
-
-        Raises:
-            UsageError: there is no such pipeline or parameter, or its sequence cannot be shared.
-            TraceError: a part could not be traced.
-        """
+        """Return which GPUs make its items, with weights where, how fast and at what cost."""
         prepared, count = prepare_pipeline(self.request, self.traced), counted(len(self.context.gpus), "GPU")
         with self.context.feedback.progress(f"planning {self.request.words} on {count}"):
             return judge_pipeline(prepared, terms, self.context)
@@ -295,12 +272,7 @@ class OpenedPipeline(Opened):
         return tuple(effects)
 
     def memory(self, *, batch: int, gpus: Sequence[GpuSpec], utilization_fraction: float) -> PipelineMemory:
-        """Return the memory of a batch of items on each GPU, or on an unknown one where none is named.
-
-        Raises:
-            UsageError: there is no such pipeline or parameter.
-            TraceError: a part could not be traced.
-        """
+        """Return the memory of a batch of items on each GPU, or on an unknown one where none is named."""
         prepared = prepare_pipeline(self.request, self.traced)
         return PipelineMemory(
             name=prepared[0].pipeline.name,
@@ -339,13 +311,7 @@ _AT_ONE = Batches(choice=BatchChoice.LISTED, sizes=(1,))
 
 
 def judge_pipeline(prepared: Sequence[PreparedPipeline], terms: PlanTerms, context: PlanContext) -> Plan:
-    """Judge a pipeline on every GPU; of a GPU and batch the first place of waiting weights that fits counts.
-
-    Args:
-        prepared: the pipeline with its weights in each place, the fastest first.
-        terms: batches, limits and order.
-        context: the GPUs and prices.
-    """
+    """Judge a pipeline on every GPU; of a GPU and batch the first place of waiting weights that fits counts."""
     batches = _AT_ONE if terms.batches.choice is BatchChoice.AUTO and len(prepared[0].parts) > 1 else terms.batches
     fits: dict[tuple[str, int], Fit] = {}
     rejections: dict[tuple[str, int], Rejection] = {}

@@ -129,14 +129,7 @@ _DECODED_TEXT = {"LlamaModel": 95, "LlavaForConditionalGeneration": 95}
 
 
 def diffusers_pipeline(words: str) -> Pipeline:
-    """Return the pipeline that `diffusers:NAME` names.
-
-    Args:
-        words: a published name, or a folder with model_index.json.
-
-    Raises:
-        UsageError: no such pipeline, or a denoiser or autoencoder whose inputs are not known.
-    """
+    """Return the pipeline that `diffusers:NAME` names."""
     index = find_index(words)
     name = index.denoiser
     config = index.components[name]
@@ -324,11 +317,7 @@ def names_pipeline(words: str) -> bool:
 
 
 def find_pipeline(words: str) -> Pipeline:
-    """Return the pipeline that words name.
-
-    Raises:
-        UsageError: there is no such file or pipeline, or it is refused.
-    """
+    """Return the pipeline that words name."""
     if words.startswith(PREFIX):
         return diffusers_pipeline(words.removeprefix(PREFIX))
     if words.startswith(KNOWN_PREFIX):

@@ -46,15 +46,7 @@ class MeasuredParts:
         feedback: Feedback = SILENCE,
         allow_code: bool = False,
     ) -> None:
-        """Load the GPUs that rows name, with the calibrations of kernels and of pipelines.
-
-        Args:
-            gpus: the GPUs by id.
-            pipelines: the calibration of pipelines.
-            calibration: a calibration of kernels; None for the one in force.
-            feedback: where progress is shown.
-            allow_code: import what pipelines name as Python code.
-        """
+        """Load the GPUs that rows name, with the calibrations of kernels and of pipelines."""
         self._allow_code = allow_code
         known = find_gpus(GpuRequest()).known
         self.gpus: dict[str, GpuSpec] = {name: known[name] for name in gpus if name in known}
@@ -65,11 +57,7 @@ class MeasuredParts:
         self._prepared: dict[tuple[object, ...], PreparedPipeline] = {}
 
     def of(self, row: MeasuredPipeline) -> PreparedPipeline:
-        """Return the pipeline of a row, all of whose weights are on the GPU.
-
-        Raises:
-            CapplanError: there is no such pipeline, it cannot be traced, or its number format is not known.
-        """
+        """Return the pipeline of a row, all of whose weights are on the GPU."""
         key = (row.pipeline, tuple(row.settings.items()), row.degrees, row.weights)
         if key not in self._prepared:
             precision = _PRECISIONS.get(row.weights.lower())
@@ -91,17 +79,7 @@ class MeasuredParts:
 def validate_pipelines(
     files: Iterable[Path], *, calibration: Path | None = None, feedback: Feedback = SILENCE, allow_code: bool = False
 ) -> PipelineValidation:
-    """Estimate every row of measured pipelines.
-
-    Args:
-        files: CSV files, compressed or not.
-        calibration: a calibration of kernels; None for the one in force.
-        feedback: where progress is shown.
-        allow_code: import what pipelines name as Python code; else such rows are skipped.
-
-    Raises:
-        UsageError: a file is missing, unreadable, or lacks a column.
-    """
+    """Estimate every row of measured pipelines."""
     tables = [read_measured_pipelines(path) for path in files]
     skipped = Counter[str]()
     for table in tables:

@@ -76,11 +76,7 @@ def build_report(
     purchases: Sequence[PurchasePrice],
     circumstances: Circumstances,
 ) -> Report:
-    """Answer the load for every model.
-
-    Raises:
-        UsageError: no GPU holds a model, or a plan of training meets a load of inference or the other way round.
-    """
+    """Answer the load for every model."""
     market = Market(gpus=gpus, rents=rents, purchases=purchases)
     demands = [_with_host_of(demand, plan) for plan in plans]
     models = [_answered(plan, hosted, market, circumstances)[1] for plan, hosted in zip(plans, demands, strict=True)]
@@ -108,17 +104,7 @@ class PlannedService:
 def build_fleet_report(
     services: Sequence[PlannedService], *, market: Market, inventory: Sequence[Owned], circumstances: Circumstances
 ) -> Report:
-    """Answer the load of every service, and of all of them on one fleet.
-
-    Args:
-        services: The services, at least one.
-        market: GPUs and prices.
-        inventory: GPUs that are owned already.
-        circumstances: The day, the command, the title.
-
-    Raises:
-        UsageError: no GPU holds a model, or a plan does not fit its load.
-    """
+    """Answer the load of every service, and of all of them on one fleet."""
     services = [replace(service, demand=_with_host_of(service.demand, service.plan)) for service in services]
     answered = [
         _answered(service.plan, service.demand, market, circumstances, service=service.name) for service in services
@@ -382,15 +368,7 @@ def write_report(
     prices: Prices,
     circumstances: Circumstances,
 ) -> Report:
-    """Answer the load of a model, or those of a fleet of services.
-
-    Args:
-        planned: every load with the plan of its model.
-        stated: the content of the load file.
-        gpus: the database.
-        prices: all prices that count.
-        circumstances: what surrounds the report.
-    """
+    """Answer the load of a model, or those of a fleet of services."""
     if not stated.is_fleet:
         return build_report(
             [plan for _, plan in planned],

@@ -29,17 +29,7 @@ def candidates_of(
     assumptions: Sequence[Assumption] = (),
     largest_batches: Sequence[int] = (),
 ) -> tuple[Candidate, ...]:
-    """Return the GPUs that hold the model; batches that fit with borderline status are used where no other does.
-
-    Args:
-        plan: The plan of one model.
-        gpus: The GPU specs by id.
-        power_law: The law of power, which says what a GPU draws that launches little.
-        data_parallel: What a training step takes longer on several GPUs of one server.
-        assumptions: What is assumed of hosts and networks; without them neither limits anything.
-        largest_batches: Batch limits that are compared. A GPU must hold one of them and is run with it; where there
-            are none, all batches of the plan count.
-    """
+    """Return the GPUs that hold the model; batches that fit with borderline status are used where no other does."""
     values = {assumption.key: assumption.value for assumption in assumptions}
     fits: dict[str, list[PlannedFit]] = {}
     for fit in sorted(plan.fits, key=lambda candidate: candidate.batch):
@@ -136,11 +126,7 @@ def _power_evidence(fit: PlannedFit) -> str:
 
 
 def speed_tier(evidence: Evidence) -> SpeedTier:
-    """Return how far a latency can be trusted, by what it rests on.
-
-    Args:
-        evidence: The class of evidence that a plan names.
-    """
+    """Return how far a latency can be trusted, by what it rests on."""
     if evidence is Evidence.MEASURED:
         return SpeedTier.MEASURED
     return SpeedTier.SPEC_SHEET if evidence is Evidence.SPEC_SHEET else SpeedTier.TRANSFERRED

@@ -21,13 +21,7 @@ from capplan.specs.providers import load_providers
 
 
 def laid_over(below: Constraints, stated: Mapping[str, Any]) -> Constraints:
-    """Return what a load file admits with what a question states laid over it.
-
-    Args:
-        below: what the load file states.
-        stated: the fields of `Constraints` that the question states, by name. What it allows replaces the load file's
-            lists, name list by name list; what it denies adds to them.
-    """
+    """Return what a load file admits with what a question states laid over it."""
     lists = {
         "allow": {name.name: getattr(below.allow, name.name) for name in fields(NameLists)},
         "deny": {name.name: getattr(below.deny, name.name) for name in fields(NameLists)},
@@ -40,17 +34,7 @@ def laid_over(below: Constraints, stated: Mapping[str, Any]) -> Constraints:
 
 
 def resolve(constraints: Constraints, *, gpus: Gpus, prices: Prices, named: Collection[str]) -> Constraints:
-    """Check every name and write GPUs by their ids; families stand for all their variants.
-
-    Args:
-        constraints: What is admitted, in the user's words.
-        gpus: The database.
-        prices: All known prices, whose providers, sellers and regions may be named.
-        named: Ids of GPUs that the request names; they are admitted whatever their segment.
-
-    Raises:
-        UnknownNameError: a provider, seller, region, GPU or segment that nothing has.
-    """
+    """Check every name and write GPUs by their ids; families stand for all their variants."""
     known = load_providers()
     names = {price.provider for price in prices.hourly} | {price.seller_name for price in prices.purchase} - {""}
     lists = []
@@ -90,10 +74,6 @@ def at_place(demand: ReportLoad, countries: Sequence[Country]) -> ReportLoad:
 
     The middle of their figures holds, from the lowest to the highest. What the user states stays, and so does a default
     of which no figure of these countries is known, which then says so.
-
-    Args:
-        demand: What is asked.
-        countries: The countries; none where anywhere will do.
     """
     assumptions, money = [], demand.money
     for assumption in demand.assumptions:
@@ -153,19 +133,7 @@ def admitting(
     prices: Prices,
     usd_per_kwh: float | None,
 ) -> LoadFile:
-    """Lay a question's constraints over every load's, with all names checked and GPUs by their ids.
-
-    Args:
-        stated: the content of the load file.
-        constraints: the fields of `Constraints` that the question states.
-        gpus: the GPUs that it names, and their database.
-        prices: all prices that count.
-        usd_per_kwh: the user's own price of electricity; None for that of the region. [USD/kWh]
-
-    Raises:
-        UnknownNameError: a provider, seller, region, GPU or segment that nothing has.
-        UsageError: a factor makes prices 0, or the inventory states one GPU twice.
-    """
+    """Lay a question's constraints over every load's, with all names checked and GPUs by their ids."""
     loads = []
     for load in stated.loads:
         for assumption in load.demand.assumptions:
@@ -186,11 +154,7 @@ def admitting(
 
 
 def admitted_gpus(gpus: GpuChoice, prices: Prices, stated: LoadFile, filters: PriceFilters) -> GpuChoice:
-    """Keep the GPUs that have an admitted on-demand price, where the filters limit them so.
-
-    Raises:
-        UsageError: none is left.
-    """
+    """Keep the GPUs that have an admitted on-demand price, where the filters limit them so."""
     if not filters:
         return gpus
     admitted = stated.loads[0].demand.constraints

@@ -27,15 +27,7 @@ from capplan.shapes.types import PlanDocument, PlannedFit
 def option_row(
     option: ProcurementOption, answer: Answer, plan: PlanDocument, rank: int | None, standards: Standards
 ) -> OptionRow:
-    """Return the row of one option.
-
-    Args:
-        option: The option.
-        answer: The decision that it belongs to.
-        plan: The plan of the model, which holds the estimates.
-        rank: Its place by cost; None without a price.
-        standards: What speaks against recommending an option.
-    """
+    """Return the row of one option."""
     candidate = option.sizing.capacity.candidate
     estimate = next(
         fit for fit in plan.fits if (fit.gpu, fit.batch) == (option.gpu, option.operating_point.largest_batch)

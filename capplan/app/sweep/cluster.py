@@ -34,11 +34,7 @@ _CONNECT_TIMEOUT_S = 10.0
 
 
 def ray_module() -> Any:
-    """Return the module ray.
-
-    Raises:
-        UsageError: it is not installed.
-    """
+    """Return the module ray."""
     try:
         import ray
     except ImportError as error:
@@ -55,11 +51,7 @@ class RayEngine:
     limits: ModelLimits
 
     def run(self, jobs: Iterable[PlanningJob]) -> Iterator[tuple[PlanningJob, JobAnswer]]:
-        """Yield each job with its answer, as it is finished.
-
-        Raises:
-            UsageError: there is no cluster at the address, or one of its nodes cannot run capplan's tasks.
-        """
+        """Yield each job with its answer, as it is finished."""
         ray = connect(self.address)
         try:
             check_nodes(ray)
@@ -69,14 +61,7 @@ class RayEngine:
 
 
 def connect(address: str) -> Any:
-    """Join a cluster and return the module ray.
-
-    Args:
-        address: "auto" for the cluster of this machine, HOST:PORT, or ray://HOST:PORT.
-
-    Raises:
-        UsageError: there is none.
-    """
+    """Join a cluster and return the module ray."""
     ray = ray_module()
     _refuse_silent_address(address)
     try:
@@ -91,11 +76,7 @@ def connect(address: str) -> Any:
 
 
 def _refuse_silent_address(address: str) -> None:
-    """Refuse HOST:PORT where nothing listens: Ray itself would try for minutes.
-
-    Raises:
-        UsageError: nothing listens there.
-    """
+    """Refuse HOST:PORT where nothing listens: Ray itself would try for minutes."""
     host, colon, port = address.removeprefix("ray://").rpartition(":")
     if not (colon and port.isdecimal() and int(port) < 2**16):
         return
@@ -106,11 +87,7 @@ def _refuse_silent_address(address: str) -> None:
 
 
 def check_nodes(ray: Any) -> None:
-    """Refuse a cluster on which a node lacks capplan or holds another version of it or of the model libraries.
-
-    Raises:
-        UsageError: some do, each named with what it holds; or no node is left.
-    """
+    """Refuse a cluster on which a node lacks capplan or holds another version of it or of the model libraries."""
     answers = _answers_of_nodes(ray)
     if not answers:
         raise UsageError("no node of the Ray cluster is left; start one, or leave out ⟨ray⟩.")
@@ -176,11 +153,7 @@ def _make_probe() -> Any:
 
 
 def difference(held: Mapping[str, Any]) -> str:
-    """Return in words how a node differs from this machine; empty where it does not.
-
-    Args:
-        held: what the node's probe found.
-    """
+    """Return in words how a node differs from this machine; empty where it does not."""
     if held["capplan"] is None:
         return "capplan is not installed"
     if held["capplan"] != __version__:
@@ -278,14 +251,6 @@ def cluster_places(address: str, known: Gpus, gpus: Iterable[str]) -> tuple[list
     """Return the devices of a cluster's nodes that are GPUs of the sweep, and all devices with what drivers call them.
 
     A task that times a point takes a whole GPU of its node, so that Ray runs nothing else on it.
-
-    Args:
-        address: the cluster.
-        known: the GPU database, which knows the drivers' names.
-        gpus: the sweep's GPUs.
-
-    Raises:
-        UsageError: there is no cluster at the address.
     """
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 

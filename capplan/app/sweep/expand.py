@@ -31,15 +31,7 @@ _LIST_SUFFIX = ".txt"
 
 
 def expand_sweep(request: SweepRequest) -> Sweep:
-    """Look up every name of a sweep.
-
-    Args:
-        request: the sweep.
-
-    Raises:
-        UsageError: every model or any GPU is unknown, a glob matches nothing, or a folder holds no traces.
-        SpecError: a spec or price file is refused.
-    """
+    """Look up every name of a sweep."""
     known = load_gpus(overlays=request.specs)
     gpus: dict[str, GpuSpec] = {}
     notes: list[str] = []
@@ -73,15 +65,7 @@ def expand_sweep(request: SweepRequest) -> Sweep:
 
 
 def _refuse_code(models: Iterable[SweepModel], file: Path | None) -> None:
-    """Refuse models that are code to import, because a file of data runs none unless that is asked for.
-
-    Args:
-        models: the models of the sweep.
-        file: the file that names them; None for a sweep made in Python, where a pipeline's file alone is refused.
-
-    Raises:
-        UsageError: a model, its inputs or its preparation name code.
-    """
+    """Refuse models that are code to import, because a file of data runs none unless that is asked for."""
     for model in models:
         if model.unknown is None and (file is not None or model.is_pipeline) and imports_code(model):
             raise UsageError(f"{file or 'models'}: {code_refusal(f'the model {model.label[:120]!r}')}.")
@@ -112,13 +96,6 @@ def expand_models(entries: Iterable[ModelEntry], *, beside: Path | None = None) 
 
     An unknown name stands for a model whose rows will be failures, because a list of thousands of names must not fail
     over one of them. A list of which no name is known is refused.
-
-    Args:
-        entries: names, globs, trace files, folders of traces, and text files with one of these a line.
-        beside: the sweep's file; paths that do not exist from here are looked for in its folder.
-
-    Raises:
-        UsageError: no name is known, a glob matches nothing, or a folder holds no traces.
     """
     models: dict[str, SweepModel] = {}
     for entry in entries:
@@ -199,11 +176,7 @@ def _lines(path: Path) -> list[str]:
 
 
 def _matches(pattern: str, beside: Path | None) -> list[str]:
-    """Return what a glob matches: trace files, or names of a library.
-
-    Raises:
-        UsageError: it matches nothing.
-    """
+    """Return what a glob matches: trace files, or names of a library."""
     if "/" in pattern or pattern.endswith((".json", ".gz")):
         found = _files(pattern, beside)
     else:

@@ -43,14 +43,7 @@ class GridPlanner:
     )
 
     def columns(self, gpus: Sequence[GpuSpec]) -> Columns:
-        """Return a row for each GPU and batch, in the order of `gpus`.
-
-        Args:
-            gpus: the GPUs to plan on.
-
-        Raises:
-            UsageError: the recording holds at another batch alone.
-        """
+        """Return a row for each GPU and batch, in the order of `gpus`."""
         return _columns({**self.conditions.asked(), **_fact_values(self.prepared.facts)}, self._rows(gpus))
 
     def _rows(self, gpus: Sequence[GpuSpec]) -> Iterator[Mapping[str, Value]]:
@@ -156,12 +149,7 @@ _SPEED = tuple(column for column in _FIT if column.name not in _HELD | {peak.nam
 
 
 def plan_columns(plan: Plan, conditions: Conditions) -> Columns:
-    """Return the rows of a plan that was made at once, in the order of GPUs and batches.
-
-    Args:
-        plan: what was judged; its model may be a pipeline.
-        conditions: the question.
-    """
+    """Return the rows of a plan that was made at once, in the order of GPUs and batches."""
     rows: list[dict[str, Value]] = [
         {**{column.name: column.value(fit, plan) for column in _FIT}, "fits": True} for fit in plan.fits
     ]
@@ -187,14 +175,7 @@ def plan_columns(plan: Plan, conditions: Conditions) -> Columns:
 
 
 def failed_columns(conditions: AnyConditions, gpus: Sequence[GpuSpec], *, failure: str, reason: str) -> Columns:
-    """Return the rows of a model without an answer: one for each GPU and batch asked for, each with the reason.
-
-    Args:
-        conditions: the question.
-        gpus: the GPUs asked for.
-        failure: a `FailureKind`.
-        reason: what happened, in a sentence.
-    """
+    """Return the rows of a model without an answer: one for each GPU and batch asked for, each with the reason."""
     same = {**conditions.asked(), "status": RowStatus.FAILED.value, "failure": failure, "reason": reason}
     return _columns(same, ({"gpu": gpu.id, "batch": batch} for gpu in gpus for batch in conditions.sizes))
 

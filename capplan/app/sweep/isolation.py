@@ -50,21 +50,12 @@ def failure_of(died: WorkerDiedError) -> Failed:
 
 
 def tracing_worker(limits: ModelLimits) -> Worker:
-    """Return a process for tracing, whose imports count for no model's time.
-
-    Args:
-        limits: what one model may take.
-    """
+    """Return a process for tracing, whose imports count for no model's time."""
     return Worker(make_tracer, memory_bytes=limits.memory_bytes, environment=ONE_THREAD)
 
 
 def planning_worker(limits: ModelLimits, context: SweepContext) -> Worker:
-    """Return a process for planning.
-
-    Args:
-        limits: what one model may take.
-        context: what all models share.
-    """
+    """Return a process for planning."""
     return Worker(make_planner, context, memory_bytes=limits.memory_bytes, environment=ONE_THREAD)
 
 
@@ -82,10 +73,6 @@ class IsolatedTracer:
 
         A model that takes too long for all of them, and for one by itself, is not tried for the others: each would
         take the whole limit again.
-
-        Args:
-            model: the model.
-            conditions: the workloads, with their batches.
         """
         try:
             return self._traced_together(model, conditions)
@@ -168,11 +155,7 @@ def asked_conditions(job: PlanningJob, workloads: Mapping[str, AnyConditions]) -
 
 
 def _call(worker: Worker, task: object, time_s: float, stop: Event | None) -> Any:
-    """Return the answer of a process, after as many tries as its deaths are worth.
-
-    Raises:
-        _FailedError: it gave none.
-    """
+    """Return the answer of a process, after as many tries as its deaths are worth."""
     try:
         answer = worker.call_again(task, time_s=time_s, stop=stop)
     except WorkerDiedError as died:
@@ -310,11 +293,7 @@ def make_tracer() -> Callable[[TraceTask], Traces]:
 
 
 def make_planner(context: SweepContext) -> Callable[[PlanningJob], JobAnswer]:
-    """Return what plans a model.
-
-    Args:
-        context: what all models share.
-    """
+    """Return what plans a model."""
     return partial(plan_model, context=context)
 
 

@@ -90,13 +90,7 @@ class KeyMaker:
         )
 
     def model_key(self, model: SweepModel, conditions: Iterable[AnyConditions]) -> str | None:
-        """Return the digest of a model; None where it is not known without tracing it, or is unknown.
-
-        Args:
-            model: the model.
-            conditions: what is asked of it: a model of the user's own code is known by its kept traces alone, which
-                go stale with the files that it was made from.
-        """
+        """Return the digest of a model; None where it is not known without tracing it, or is unknown."""
         request = model.request
         if model.unknown is not None:
             return None

@@ -53,11 +53,7 @@ class MeasuringDevice:
 
 
 def measured_rows(path: Path) -> dict[RowName, tables.MeasuredRow]:
-    """Read what a sweep's measurement file holds, by row; the newest measurement of a row counts.
-
-    Args:
-        path: the measurement file; without one nothing was measured.
-    """
+    """Read what a sweep's measurement file holds, by row; the newest measurement of a row counts."""
     if not path.exists():
         return {}
     rows = {}
@@ -103,16 +99,7 @@ def command_of(model: str, workload: str, gpu: str) -> str:
 def points_to_measure(
     folder: Path, contents: Contents, sweep: Sweep, *, gpus: Iterable[str], known: set[RowName], rules: MeasuringRules
 ) -> Iterator[MeasureTask]:
-    """Yield the points of inference that fit on the GPUs and that no measurement answers.
-
-    Args:
-        folder: the results.
-        contents: what it holds.
-        sweep: the models and workloads.
-        gpus: the GPUs that have a place.
-        known: rows that were measured or failed before.
-        rules: how points are timed.
-    """
+    """Yield the points of inference that fit on the GPUs and that no measurement answers."""
     models = {model.label: model for model in sweep.models}
     wanted = set(gpus)
     for file in contents.files.values():
@@ -139,12 +126,7 @@ def points_to_measure(
 
 
 def local_places(known: Gpus, gpus: Iterable[str]) -> tuple[list[MeasuringDevice], dict[str, str]]:
-    """Return the devices of this machine that are GPUs of the sweep, and all devices with what drivers call them.
-
-    Args:
-        known: the GPU database, which knows the drivers' names.
-        gpus: the sweep's GPUs.
-    """
+    """Return the devices of this machine that are GPUs of the sweep, and all devices with what drivers call them."""
     devices = run_once(DevicesTask(), timeout_s=_GRACE_S * 2)
     assert isinstance(devices, dict)
     return [_kept_busy(place) for place in matching_places(known, gpus, devices, where="this machine")], devices
@@ -188,11 +170,7 @@ def measure_here(task: MeasureTask) -> str:
 
 
 def run_once(task: MeasureTask | DevicesTask, *, timeout_s: float) -> Any:
-    """Return the answer to a task from a process of its own, which is ended after it.
-
-    Raises:
-        MeasurementError: the process died or failed.
-    """
+    """Return the answer to a task from a process of its own, which is ended after it."""
     worker = Worker(make_measurer)
     try:
         return _answer_of(worker, task, timeout_s)
@@ -201,11 +179,7 @@ def run_once(task: MeasureTask | DevicesTask, *, timeout_s: float) -> Any:
 
 
 def _answer_of(worker: Worker, task: MeasureTask | DevicesTask, timeout_s: float) -> Any:
-    """Return what a process answers to a task.
-
-    Raises:
-        MeasurementError: the process died or failed.
-    """
+    """Return what a process answers to a task."""
     try:
         answer = worker.call_again(task, time_s=timeout_s, most_tries=TRIES_TO_MEASURE)
     except WorkerDiedError as died:
@@ -227,13 +201,7 @@ class Timed:
 def measure_points(
     places: Sequence[MeasuringDevice], tasks: Iterable[MeasureTask], store: MeasurementStore
 ) -> Iterator[Timed]:
-    """Time points, one at a time on each place, and append each to the measurement file as it finishes.
-
-    Args:
-        places: the devices.
-        tasks: the points; each goes to a place of its GPU.
-        store: the measurement file, open.
-    """
+    """Time points, one at a time on each place, and append each to the measurement file as it finishes."""
     waiting: dict[str, queue.SimpleQueue[MeasureTask]] = {place.gpu: queue.SimpleQueue() for place in places}
     for task in tasks:
         waiting[task.gpu.id].put(task)

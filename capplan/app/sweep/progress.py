@@ -41,11 +41,7 @@ class ProgressFile:
 
 
 def read_progress(path: Path) -> LiveStanding | None:
-    """Return how far the sweep is that writes a file; None where none runs.
-
-    Args:
-        path: `PROGRESS_FILE` in the state folder of the results.
-    """
+    """Return how far the sweep is that writes a file; None where none runs."""
     try:
         document = json.loads(path.read_bytes())
         at_s = float(document.pop("at_s"))

@@ -60,19 +60,7 @@ def run_query(
     longest_s: float = LONGEST_QUERY_S,
     unfinished: Sequence["pyarrow.Table"] = (),
 ) -> "pyarrow.Table":
-    """Return what a query gives over a sweep's rows, which are the tables `sweep` and `results`.
-
-    Args:
-        folder: the results.
-        sql: a query in DuckDB's SQL.
-        against: older results, which are the table `old`.
-        longest_s: time after which the query is stopped. [s]
-        unfinished: planned rows of finished models that no file of the results holds yet; they have no prices.
-
-    Raises:
-        UsageError: DuckDB refuses the query, it exceeds the limits of time, memory and rows, or a folder holds no
-            results.
-    """
+    """Return what a query gives over a sweep's rows, which are the tables `sweep` and `results`."""
     try:
         sql.encode()
     except UnicodeEncodeError as error:
@@ -122,9 +110,6 @@ def _refuse_too_many_rows(connection: "duckdb.DuckDBPyConnection", sql: str) -> 
     """Refuse a query whose plan generates or pairs more rows than can be counted in the time that it has.
 
     What stands below a LIMIT ends early, and is left to the limits of time.
-
-    Raises:
-        UsageError: it does.
     """
     [(_, plan)] = connection.execute(f"EXPLAIN (FORMAT json) {sql}").fetchall()
     rows = max(map(_generated_rows, json.loads(plan)))
@@ -154,11 +139,7 @@ _GENERATORS = ("RANGE", "GENERATE_SERIES")
 
 
 def _answer(connection: "duckdb.DuckDBPyConnection", sql: str) -> "pyarrow.Table":
-    """Return a query's rows, read in batches so that too many of them are noticed before they fill the memory.
-
-    Raises:
-        UsageError: there are too many rows or bytes.
-    """
+    """Return a query's rows, read in batches so that too many of them are noticed before they fill the memory."""
     reader = connection.sql(sql).to_arrow_reader(2**16)
     batches, rows, size_bytes = [], 0, 0
     for batch in reader:
@@ -176,9 +157,6 @@ def _refuse_all_but_one_select(connection: "duckdb.DuckDBPyConnection", sql: str
     """Refuse statements that are not one SELECT, as DuckDB's own parser reads them.
 
     EXPLAIN is refused too: EXPLAIN ANALYZE runs whatever statement it explains.
-
-    Raises:
-        UsageError: the text is not one query.
     """
     statements = connection.extract_statements(sql)
     if len(statements) != 1:
@@ -229,11 +207,7 @@ def _open(
 
 
 def _files_of(folder: Path, *, may_be_none: bool = False) -> list[Path]:
-    """Return the files that a folder's manifest names, all of which lie within the folder.
-
-    Raises:
-        UsageError: there are none, or the manifest is damaged.
-    """
+    """Return the files that a folder's manifest names, all of which lie within the folder."""
     try:
         files = [folder / file["path"] for file in read_manifest(folder)["files"]]
     except (KeyError, TypeError) as error:
@@ -331,13 +305,7 @@ DEFAULT_THRESHOLD = 0.01
 
 
 def canned_query(name: str, *, where: Sequence[str] = (), threshold_fraction: float = DEFAULT_THRESHOLD) -> str:
-    """Return the SQL of a canned question.
-
-    Args:
-        name: a key of `CANNED`.
-        where: conditions on the rows, in SQL.
-        threshold_fraction: what changes by no more than this share is not a regression.
-    """
+    """Return the SQL of a canned question."""
     return _filled(CANNED[name].sql, where, threshold=repr(threshold_fraction)).strip()
 
 
@@ -350,15 +318,6 @@ def _filled(sql: str, where: Sequence[str], **values: str) -> str:
 
 
 def count_pairs(folder: Path, *, where: Sequence[str], against: Path) -> int:
-    """Return how many rows of some results have a row of older results to be compared with.
-
-    Args:
-        folder: the results.
-        where: conditions on the rows, in SQL.
-        against: the older results.
-
-    Raises:
-        UsageError: a condition is not SQL, or a folder holds no results.
-    """
+    """Return how many rows of some results have a row of older results to be compared with."""
     sql = _filled("SELECT count(*) AS pairs FROM {pairs}", where)
     return int(run_query(folder, sql, against=against).column("pairs")[0].as_py())

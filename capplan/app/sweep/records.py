@@ -94,15 +94,7 @@ _META = "capplan_sweep_state"
 
 
 def state_content(folder: Path, name: str) -> bytes:
-    """Return a file of a sweep's state, from where it lies: in `_sweep/`, else packed.
-
-    Args:
-        folder: the results.
-        name: the file's name.
-
-    Raises:
-        OSError: there is no such file.
-    """
+    """Return a file of a sweep's state, from where it lies: in `_sweep/`, else packed."""
     path = folder / STATE_FOLDER / name
     if (folder / STATE_FOLDER / MANIFEST).exists():
         with contextlib.suppress(FileNotFoundError):  # a sweep that ended meanwhile has packed and removed it
@@ -119,12 +111,7 @@ def has_state(folder: Path) -> bool:
 
 
 def pack_state(folder: Path, *, workload: str) -> None:
-    """Pack the state of a complete sweep; its lock stays, an empty file that readers skip.
-
-    Args:
-        folder: the results.
-        workload: one of its partitions, in whose folder the file is written.
-    """
+    """Pack the state of a complete sweep; its lock stays, an empty file that readers skip."""
     state = folder / STATE_FOLDER
     paths = [state / MANIFEST, *sorted(state.glob(UNITS))]
     content = {path.name: base64.b64encode(path.read_bytes()).decode("ascii") for path in paths}

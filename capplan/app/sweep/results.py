@@ -37,11 +37,7 @@ class SweepResults:
         return [tables.WORKLOAD, *tables.table_schema().names]
 
     def to_arrow(self, columns: Sequence[str] | None = None) -> "pyarrow.Table":
-        """Return the rows as an Arrow table.
-
-        Args:
-            columns: the columns to read; all by default.
-        """
+        """Return the rows as an Arrow table."""
         wanted = self.columns if columns is None else list(columns)
         stored = [name for name in wanted if name != tables.WORKLOAD]
         parts = [
@@ -51,11 +47,7 @@ class SweepResults:
         return tables.joined_or_empty(parts, wanted)
 
     def to_pandas(self, columns: Sequence[str] | None = None) -> "pandas.DataFrame":
-        """Return the rows as a pandas frame.
-
-        Args:
-            columns: the columns to read; all by default.
-        """
+        """Return the rows as a pandas frame."""
         frame: pandas.DataFrame = self.to_arrow(columns).to_pandas()
         return frame
 
@@ -65,14 +57,7 @@ class SweepResults:
         return read_progress(self.folder / STATE_FOLDER / PROGRESS_FILE)
 
     def query_live(self, sql: str) -> "pyarrow.Table":
-        """Return what a query gives over the rows, those of models included that are finished but not committed yet.
-
-        Args:
-            sql: a query in DuckDB's SQL.
-
-        Raises:
-            UsageError: DuckDB refuses it, or there is no row yet.
-        """
+        """Return what a query gives over the rows, those of models included that are finished but not committed yet."""
         from capplan.app.sweep.query import run_query
 
         pending = []
@@ -82,14 +67,7 @@ class SweepResults:
         return run_query(self.folder, sql, unfinished=pending)
 
     def query(self, sql: str) -> "pyarrow.Table":
-        """Return what an SQL query over the table `sweep` gives, as an Arrow table.
-
-        Args:
-            sql: a query in DuckDB's SQL.
-
-        Raises:
-            UsageError: DuckDB refuses it.
-        """
+        """Return what an SQL query over the table `sweep` gives, as an Arrow table."""
         from capplan.app.sweep.query import run_query
 
         return run_query(self.folder, sql)
@@ -121,14 +99,7 @@ def changed_at(folder: Path) -> int:
 
 
 def read_sweep(path: "str | Path") -> SweepResults:
-    """Open the results of a sweep.
-
-    Args:
-        path: the folder that `capplan sweep -o` wrote.
-
-    Raises:
-        UsageError: it holds no results of a sweep.
-    """
+    """Open the results of a sweep."""
     tables.arrow()
     return SweepResults(Path(path))
 
@@ -148,17 +119,7 @@ def is_sweep(words: str) -> bool:
 def with_swept_models(
     models: Sequence[ModelSource], gpus: GpuRequest, *, allow_code: bool = False
 ) -> tuple[tuple[ModelSource, ...], GpuRequest]:
-    """Return a sweep's models in the place of its folder, and its GPUs where none are named.
-
-    Args:
-        models: what a report is asked for; a model's words may name a folder that `capplan sweep` wrote.
-        gpus: the GPUs that it is asked for.
-        allow_code: import models that the folder names as code.
-
-    Raises:
-        UsageError: the folder is damaged, no model has an answer, there are too many for a report, or one names code
-            that is not allowed.
-    """
+    """Return a sweep's models in the place of its folder, and its GPUs where none are named."""
     named: list[ModelSource] = []
     swept_ids: dict[str, None] = {}
     for model in models:
@@ -174,14 +135,7 @@ def with_swept_models(
 
 
 def swept_models(folder: Path) -> tuple[tuple[ModelRequest, ...], tuple[str, ...]]:
-    """Return the models of a sweep that have an answer, and the ids of its GPUs.
-
-    Args:
-        folder: the results.
-
-    Raises:
-        UsageError: the folder is damaged, no model has an answer, or there are too many for a report.
-    """
+    """Return the models of a sweep that have an answer, and the ids of its GPUs."""
     contents = read_contents(folder)
     labels = dict.fromkeys(unit.model for unit in contents.units.values() if unit.failed is None)
     if not labels:

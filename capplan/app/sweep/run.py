@@ -59,13 +59,6 @@ def sweep(request: SweepRequest, *, watcher: Watcher | None = None) -> SweepOver
 
     What the folder holds already is computed again only where the model, the versions, the calibration or the GPU
     changed. An interrupted sweep goes on where it stopped.
-
-    Args:
-        request: the sweep and the folder.
-        watcher: hears of the progress.
-
-    Raises:
-        UsageError: a name or glob matches nothing, or the folder holds something else.
     """
     tables.arrow()
     _refuse_other_folder(request)
@@ -80,14 +73,7 @@ def sweep(request: SweepRequest, *, watcher: Watcher | None = None) -> SweepOver
 
 
 def preview_sweep(request: SweepRequest) -> SweepPreview:
-    """Count what a sweep would compute, and what of it is known already, without writing anything.
-
-    Args:
-        request: the sweep and the folder, which need not exist.
-
-    Raises:
-        UsageError: a name or glob matches nothing, or the folder holds something else.
-    """
+    """Count what a sweep would compute, and what of it is known already, without writing anything."""
     tables.arrow()
     _refuse_other_folder(request)
     asked = expand_sweep(request)
@@ -99,11 +85,7 @@ def preview_sweep(request: SweepRequest) -> SweepPreview:
 
 
 def _refuse_other_folder(request: SweepRequest) -> None:
-    """Refuse a folder that holds anything but results of this sweep.
-
-    Raises:
-        UsageError: it does.
-    """
+    """Refuse a folder that holds anything but results of this sweep."""
     folder = request.output
     if folder.exists() and not folder.is_dir():
         raise UsageError(f"cannot write {folder}: it is not a folder.")

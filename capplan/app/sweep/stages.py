@@ -129,12 +129,7 @@ class _TracingModel(TracedModel):
 
 
 def trace_model(model: SweepModel, conditions: Sequence[Conditions]) -> Traces:
-    """Trace a model for workloads: every recording and batch that planning will ask for.
-
-    Args:
-        model: the model.
-        conditions: the workloads, with their batches.
-    """
+    """Trace a model for workloads: every recording and batch that planning will ask for."""
     tracing = _TracingModel(
         words=canonical_words(model.request.words), request=model.request, feedback=SILENCE, cache=default_cache()
     )
@@ -149,12 +144,7 @@ def trace_model(model: SweepModel, conditions: Sequence[Conditions]) -> Traces:
 
 
 def plan_model(job: PlanningJob, context: SweepContext) -> JobAnswer:
-    """Plan a model under its workloads; a workload that fails has rows that say why.
-
-    Args:
-        job: the model, its workloads and GPUs.
-        context: what all models share.
-    """
+    """Plan a model under its workloads; a workload that fails has rows that say why."""
     if job.model.unknown is not None:
         return failed_answer(job, context, Failed(kind=FailureKind.MODEL.value, reason=job.model.unknown))
     answers: dict[str, Columns] = {}
@@ -195,13 +185,7 @@ def _job_answer(job: PlanningJob, answers: Mapping[str, Columns], failed: Mappin
 
 
 def failed_answer(job: PlanningJob, context: SweepContext, failure: Failed) -> JobAnswer:
-    """Return the rows of a model that has no answer under any workload.
-
-    Args:
-        job: the model, its workloads and GPUs.
-        context: what all models share.
-        failure: what happened.
-    """
+    """Return the rows of a model that has no answer under any workload."""
     answers = {
         workload: failed_columns(
             context.workloads[workload],
@@ -262,17 +246,7 @@ def _as_failed(error: CapplanError) -> Failed:
 def served_columns(
     model: SweepModel, conditions: ServingConditions, context: SweepContext, gpus: Sequence[GpuSpec]
 ) -> Columns:
-    """Return a row for each GPU and number of clients.
-
-    Args:
-        model: the language model, named `llm:NAME`.
-        conditions: how it is served.
-        context: the constants of the estimates.
-        gpus: the GPUs of one replica each.
-
-    Raises:
-        CapplanError: the model cannot be served so on any GPU: an unknown engine or format, too many tokens.
-    """
+    """Return a row for each GPU and number of clients."""
     assert context.llm is not None
     known = Gpus(context.gpus, architectures={}, sheets={})
     law = (
@@ -390,11 +364,7 @@ def imports_code(model: SweepModel) -> bool:
 
 
 def refuse_options(model: SweepModel) -> None:
-    """Refuse options of a model beside a pipeline, those of a pipeline beside a model, and what it has not.
-
-    Raises:
-        UsageError: there are such options, or there is no such parameter or part.
-    """
+    """Refuse options of a model beside a pipeline, those of a pipeline beside a model, and what it has not."""
     words, own = model.request.words, model.pipeline
     if not names_pipeline(words):
         if own.options:
@@ -421,18 +391,7 @@ def _request(model: SweepModel) -> PipelineRequest:
 def pipeline_columns(
     model: SweepModel, conditions: Conditions, context: SweepContext, gpus: Sequence[GpuSpec]
 ) -> Columns:
-    """Return a row for each GPU and batch of items.
-
-    Args:
-        model: the pipeline.
-        conditions: the workload and batches; its precision holds for all parts without one of their own.
-        context: calibrations, and the law of power where energy is asked for.
-        gpus: the GPUs to plan on.
-
-    Raises:
-        UsageError: there is no such pipeline, or the conditions are not for pipelines.
-        TraceError: a part could not be traced.
-    """
+    """Return a row for each GPU and batch of items."""
     if conditions.activations is not None:
         raise UsageError(f"{model.label} is a pipeline, whose activations are not quantised: leave `activations` out.")
     surroundings = PlanContext(

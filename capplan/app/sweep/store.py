@@ -59,14 +59,7 @@ def manifest_path(folder: Path) -> Path:
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
-    """Read the manifest of a results folder.
-
-    Args:
-        folder: the folder that `capplan sweep -o` wrote.
-
-    Raises:
-        UsageError: it holds no results of a sweep, or those of a newer capplan.
-    """
+    """Read the manifest of a results folder."""
     path = manifest_path(folder)
     try:
         document = json.loads(state_content(folder, MANIFEST))
@@ -169,11 +162,8 @@ class SweepStore:
         return found
 
     def add(self, rows: bytes, units: Sequence[Unit]) -> None:
-        """Keep the rows of a finished job as they came, below a line that states its units, until a commit takes them.
-
-        Args:
-            rows: a table as an Arrow file, each workload's rows in order, which is neither unpacked nor packed here.
-            units: what the rows are of.
+        """Keep the rows of a finished job as they came, below a line that states its units, until a commit takes
+        them.
         """
         head = json.dumps({"units": [unit_to_json(unit) for unit in units]}, sort_keys=True, ensure_ascii=True)
         content = head.encode() + b"\n" + rows
@@ -202,11 +192,7 @@ class SweepStore:
         self._record(manifest, most_left=WRITERS)
 
     def settle(self, manifest: Mapping[str, Any]) -> None:
-        """Wait until all files that are being written count.
-
-        Args:
-            manifest: the rest of the manifest's values.
-        """
+        """Wait until all files that are being written count."""
         self._record(manifest, most_left=0)
 
     def _record(self, manifest: Mapping[str, Any], *, most_left: int) -> None:
@@ -219,13 +205,7 @@ class SweepStore:
                 job.path.unlink(missing_ok=True)
 
     def commit_all(self, wanted: Wanted, manifest: Mapping[str, Any], *, rewrites: bool) -> None:
-        """Join all pending jobs, and drop the rows that are not wanted.
-
-        Args:
-            wanted: what the dataset is to hold.
-            manifest: the rest of the manifest's values.
-            rewrites: write all files anew, because prices or measurements changed.
-        """
+        """Join all pending jobs, and drop the rows that are not wanted."""
         self.settle(manifest)
         changed = {unit.name for job in self.pending for unit in job.units}
         stale = [path for path in self.contents.files if rewrites or self._is_stale(path, changed, wanted)]
@@ -267,12 +247,7 @@ class SweepStore:
             del contents.files[path]
 
     def write_manifest(self, values: Mapping[str, Any], *, taken: Sequence[str] = ()) -> None:
-        """Replace the manifest; from then on it is what counts.
-
-        Args:
-            values: what the run states of itself.
-            taken: names of pending jobs that the dataset now holds.
-        """
+        """Replace the manifest; from then on it is what counts."""
         contents = self.contents
         units_file, sets = _write_units(self._state, contents)
         contents.manifest = {
@@ -309,11 +284,7 @@ class SweepStore:
 
 
 def read_pending(folder: Path) -> Iterator[Pending]:
-    """Return the finished jobs that no commit has taken yet; files that cannot be read are left out.
-
-    Args:
-        folder: the results.
-    """
+    """Return the finished jobs that no commit has taken yet; files that cannot be read are left out."""
     for path in sorted((folder / STATE_FOLDER / PENDING).glob(f"*{_JOB_SUFFIX}")):
         try:
             with path.open("rb") as file:
@@ -324,14 +295,7 @@ def read_pending(folder: Path) -> Iterator[Pending]:
 
 
 def read_job_rows(path: Path) -> "pyarrow.Table":
-    """Return the rows of a pending job.
-
-    Args:
-        path: its file.
-
-    Raises:
-        OSError: it was committed meanwhile, or is damaged.
-    """
+    """Return the rows of a pending job."""
     return tables.from_bytes(path.read_bytes().partition(b"\n")[2])
 
 
@@ -381,13 +345,7 @@ class _Writer:
             self.add_units(table, wanted, is_ordered=True)
 
     def add_units(self, table: "pyarrow.Table", units: Sequence[Unit], *, is_ordered: bool = False) -> None:
-        """Select the rows of units on their GPUs from a table that may hold more.
-
-        Args:
-            table: the rows.
-            units: what is taken of them.
-            is_ordered: the rows of each unit are in order.
-        """
+        """Select the rows of units on their GPUs from a table that may hold more."""
         by_set: dict[tuple[str, frozenset[str]], list[Unit]] = {}
         for unit in units:
             if unit.gpus:
@@ -461,14 +419,7 @@ UNIT_COLUMNS = ("model", "workload", "key", "gpu_set", "file", "failure", "reaso
 
 
 def read_contents(folder: Path) -> Contents:
-    """Read what a results folder holds.
-
-    Args:
-        folder: the folder.
-
-    Raises:
-        UsageError: it holds no results of a sweep, or damaged ones.
-    """
+    """Read what a results folder holds."""
     manifest = read_manifest(folder)
     try:
         content = state_content(folder, manifest["units"])

@@ -32,11 +32,7 @@ _ROWS_PER_GROUP = 2**17
 
 
 def arrow() -> Any:
-    """Return the module pyarrow.
-
-    Raises:
-        UsageError: it is not installed.
-    """
+    """Return the module pyarrow."""
     try:
         import pyarrow
         import pyarrow.compute
@@ -69,13 +65,7 @@ def table_schema() -> "pyarrow.Schema":
 
 
 def planned_table(columns: Columns, *, model: str, workload: str) -> "pyarrow.Table":
-    """Return planned rows of one model and workload as a table, the workload as its first column.
-
-    Args:
-        columns: the values of `PLANNED_COLUMNS` but the model.
-        model: what the rows call the model.
-        workload: the partition.
-    """
+    """Return planned rows of one model and workload as a table, the workload as its first column."""
     pa = arrow()
     rows = len(columns["gpu"])
     arrays = [pa.array([workload] * rows, pa.string())]
@@ -109,12 +99,7 @@ def join_tables(tables: Sequence["pyarrow.Table"]) -> "pyarrow.Table":
 
 
 def with_prices(table: "pyarrow.Table", rents: Mapping[str, Price]) -> "pyarrow.Table":
-    """Return rows with the columns that follow from prices; those they had are replaced.
-
-    Args:
-        table: rows with `gpu` and `throughput_per_s`.
-        rents: the lowest on-demand price by GPU.
-    """
+    """Return rows with the columns that follow from prices; those they had are replaced."""
     pa = arrow()
     pc = pa.compute
     encoded = table["gpu"].combine_chunks().dictionary_encode()
@@ -151,13 +136,7 @@ class MeasuredRow:
 def with_measurements(
     table: "pyarrow.Table", workload: str, measured: Mapping[tuple[str, str, str, int], MeasuredRow]
 ) -> "pyarrow.Table":
-    """Return rows of one workload with what was timed for them.
-
-    Args:
-        table: the rows.
-        workload: their partition.
-        measured: what was timed, by model, workload, GPU and batch.
-    """
+    """Return rows of one workload with what was timed for them."""
     if not any(name[1] == workload for name in measured):
         return table
     pa = arrow()
@@ -191,11 +170,7 @@ def finished(table: "pyarrow.Table") -> "pyarrow.Table":
 
 
 def parquet_bytes(table: "pyarrow.Table") -> bytes:
-    """Return a table as a Parquet file.
-
-    Raises:
-        UsageError: it has a column of a type that Parquet does not know, such as a structure without members.
-    """
+    """Return a table as a Parquet file."""
     pa = arrow()
     sink = io.BytesIO()
     try:
@@ -229,16 +204,7 @@ def in_order(table: "pyarrow.Table") -> "pyarrow.Table":
 
 
 def read_parquet(path: Path, *, columns: Sequence[str] | None = None, workload: str | None = None) -> "pyarrow.Table":
-    """Read one file of the table, with its workload as a column where one is given.
-
-    Args:
-        path: the file.
-        columns: the columns to read; all of the schema by default. One that an older capplan did not write is null.
-        workload: the partition that the file lies in.
-
-    Raises:
-        UsageError: the file is missing or damaged.
-    """
+    """Read one file of the table, with its workload as a column where one is given."""
     pa = arrow()
     names = table_schema().names if columns is None else list(columns)
     with refused_if_damaged(path):
@@ -257,13 +223,6 @@ def dataset(folder: Path, files: Sequence[Path]) -> Any:
     """Return the rows of several files of the table as a dataset that is read as it is asked, its workload a column.
 
     Columns of the schema that an older capplan did not write are null.
-
-    Args:
-        folder: the results, below which folders named `workload=...` hold the files.
-        files: the files.
-
-    Raises:
-        UsageError: a file is missing, damaged, or its columns contradict those of the others.
     """
     pa = arrow()
     partition = pa.dataset.partitioning(pa.schema([pa.field(WORKLOAD, pa.string())]), flavor="hive")
@@ -278,11 +237,7 @@ def dataset(folder: Path, files: Sequence[Path]) -> Any:
 
 @contextmanager
 def refused_if_damaged(folder: Path) -> Iterator[None]:
-    """Refuse the rows of a folder, or of one file, in a sentence where pyarrow cannot read them.
-
-    Raises:
-        UsageError: a file is missing, damaged, or its columns contradict the schema.
-    """
+    """Refuse the rows of a folder, or of one file, in a sentence where pyarrow cannot read them."""
     try:
         yield
     except (OSError, arrow().ArrowException, UnicodeDecodeError) as error:
@@ -309,11 +264,7 @@ def keep_rows(table: "pyarrow.Table", workload: str, *, models: Iterable[str], g
 
 
 def unfinished_rows(planned: Sequence["pyarrow.Table"]) -> "pyarrow.Table | None":
-    """Return the rows of finished models that no file holds yet, without prices; None where there are none.
-
-    Args:
-        planned: their tables, as `planned_table` makes them.
-    """
+    """Return the rows of finished models that no file holds yet, without prices; None where there are none."""
     made = [finished(rows).add_column(0, WORKLOAD, rows[WORKLOAD]) for rows in planned]
     return join_tables(made) if made else None
 
@@ -334,11 +285,7 @@ def joined_or_empty(parts: Sequence["pyarrow.Table"], columns: Sequence[str]) ->
 
 
 def plain_rows(table: "pyarrow.Table") -> list[tuple[object, ...]]:
-    """Return the rows of a query's answer as texts, numbers, booleans and None; any other value becomes its text.
-
-    Raises:
-        UsageError: a column holds values that Python cannot, such as a date beyond the year 9999.
-    """
+    """Return the rows of a query's answer as texts, numbers, booleans and None; any other value becomes its text."""
     columns = []
     for name, column in zip(table.column_names, table.columns, strict=True):
         try:

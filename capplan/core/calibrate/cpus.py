@@ -64,18 +64,7 @@ def fit_cpu(
     serves: str = "cpu",
     name: str = "CPU operators",
 ) -> Calibration:
-    """Fit a calibration of CPUs to operators timed on one of them.
-
-    Args:
-        timed: operators in one number format.
-        cpu: the CPU's spec, with what it reaches in matrix products and copies.
-        call_s: what the call of a smallest operator takes. [s]
-        made: the day.
-        command: what made it, kept in its origin.
-        source: the CPU and torch version, kept in its origin.
-        serves: "cpu" for fp32, "cpu half" for 16 bits.
-        name: what estimates call it.
-    """
+    """Fit a calibration of CPUs to operators timed on one of them."""
     prior = _prior(call_s)
     by_class: dict[str, list[_ClassTime]] = {}
     for operator in timed:

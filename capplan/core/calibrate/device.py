@@ -72,13 +72,7 @@ _KINDS = {
 
 
 def microbench_rows(benchmark: DeviceBenchmark, *, gpu: str, source: str) -> tuple[MicrobenchRow, ...]:
-    """Return what was measured as microbenchmarks of a GPU: the largest product of each format, the largest copy.
-
-    Args:
-        benchmark: what the device reached.
-        gpu: the id of its spec.
-        source: who measured, as the spec will name it.
-    """
+    """Return what was measured as microbenchmarks of a GPU: the largest product of each format, the largest copy."""
     found = [(Microbenchmark.COPY, max(benchmark.copies, key=lambda copy: copy.size_bytes).bytes_per_s)]
     for precision, kind in _KINDS.items():
         products = [matmul for matmul in benchmark.matmuls if matmul.precision is precision]

@@ -158,9 +158,6 @@ def unseen_sd(laws: RateLaws) -> float:
 
     Steps wait for arithmetic and for memory alike, so that the spreads of matrix products and of copies on GPUs left
     out, of which many more were timed than steps of GPUs, count alike (docs/sustained.md).
-
-    Args:
-        laws: what holds across GPUs.
     """
     return float(np.hypot(laws.sustained.half.log_sd_consumer, laws.sustained.copies.log_sd) / np.sqrt(2))
 
@@ -189,11 +186,7 @@ def interval_widths(
 
 
 def sides(errors: FloatArray) -> tuple[float, float, int]:
-    """Return how far measurements lie below and above predictions, each exceeded by 5 %, and the number of errors.
-
-    Args:
-        errors: log(predicted ÷ measured), nan where not tried.
-    """
+    """Return how far measurements lie below and above predictions, each exceeded by 5 %, and the number of errors."""
     found = errors[np.isfinite(errors)]
     if not len(found):
         return _UNKNOWN_SPREAD, _UNKNOWN_SPREAD, 0
@@ -217,11 +210,6 @@ def bias_spread(biases: Sequence[float], prior_sd: float, *, quantile: float = N
 
     Add one pseudo-GPU with the prior standard deviation, because a handful of GPUs can agree by chance. Student's t
     beside it would count the same uncertainty twice: intervals of GPUs left out then covered 95 to 98 %.
-
-    Args:
-        biases: median log errors of GPUs that were held out whole.
-        prior_sd: what microbenchmarks, or spec sheets, of GPUs left out were off.
-        quantile: the standardised quantile that leaves 5 % on either side.
     """
     if not biases:
         return _UNKNOWN_SPREAD

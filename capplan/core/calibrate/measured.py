@@ -26,11 +26,7 @@ TRACE_SUFFIXES = (".trace.json", ".trace.json.gz")
 
 
 def split_words(words: str) -> tuple[str, tuple[str, ...]]:
-    """Split the words of a measurement into the model's name and its options, such as `--seq-len 128`.
-
-    Args:
-        words: as `capplan measure` writes them, quoted as for a shell.
-    """
+    """Split the words of a measurement into the model's name and its options, such as `--seq-len 128`."""
     try:
         name, *options = shlex.split(words)
     except ValueError:  # a quotation without end, or nothing

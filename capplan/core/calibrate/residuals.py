@@ -426,13 +426,7 @@ class KernelSlopes:
 
 
 def kernel_slopes(work: KernelWork, rates: KernelRates, constants: GlobalConstants) -> KernelSlopes:
-    """Differentiate `kernel_times` by hand, elementwise; the cache's constants by small differences.
-
-    Args:
-        work: what the kernels do.
-        rates: their rates, with all factors.
-        constants: what all classes share.
-    """
+    """Differentiate `kernel_times` by hand, elementwise; the cache's constants by small differences."""
     found = kernel_times(work, rates, constants)
     joined = np.maximum(found.total_s - found.fixed_s, 1e-30)
     joins = is_product(work)

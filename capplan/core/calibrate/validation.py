@@ -294,11 +294,6 @@ def learn_power(rows: Sequence[JudgedStep], law: PowerLaw, gpus: Mapping[str, Gp
     of one model err together. The 90 % interval is that of rows whose model was left out (split conformal: of fewer
     than nine rows, the largest error), and never narrower than that of an architecture that was measured with many
     models. With one model, which leaves nothing to judge by, it is that of the law.
-
-    Args:
-        rows: Measured steps with the power that the law estimates at their measured times.
-        law: The law, without factors of cards.
-        gpus: The GPUs of the rows by the names that the rows give them.
     """
     by_gpu: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     for row in rows:

@@ -45,13 +45,7 @@ def expand_operators(
     is_expanded: Callable[[Kernel], bool],
     pieces: Callable[[Expansion, Op], Sequence[Op]],
 ) -> Recording:
-    """Return one step with some operators replaced by others.
-
-    Args:
-        recording: one step, as traced.
-        is_expanded: whether the operators of a kernel are replaced.
-        pieces: the operators in the place of one, whose new kernels and storages it adds to the expansion.
-    """
+    """Return one step with some operators replaced by others."""
     chosen = [is_expanded(kernel) for kernel in recording.kernels]
     if not any(chosen):
         return recording
@@ -127,12 +121,7 @@ _FUSED_RANK = 4
 
 
 def write_out_attention(recording: Recording, torch_version: Version) -> Recording:
-    """Return one step of inference with attention that no fused kernel takes for its operands' shapes written out.
-
-    Args:
-        recording: one step, as traced.
-        torch_version: the release that runs it.
-    """
+    """Return one step of inference with attention that no fused kernel takes for its operands' shapes written out."""
     if recording.configuration.training is not None:
         return recording
     return expand_operators(recording, _is_written_out, partial(_operators, torch_version=torch_version))

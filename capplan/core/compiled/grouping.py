@@ -80,15 +80,7 @@ class Fuser(StrEnum):
 def group_operators(
     recording: Recording, flow: Flow, *, batch: int, fuser: Fuser = Fuser.INDUCTOR, reorders_loops: bool = False
 ) -> list[int]:
-    """Number the kernel that each operator ends up in; operators with the same number are one kernel.
-
-    Args:
-        recording: one step, images in the layout that they run in.
-        flow: its operators with who feeds whom.
-        batch: where sizes are compared.
-        fuser: what fuses the graph.
-        reorders_loops: whether loops are reordered so that what feeds a reduction across memory shares its kernel.
-    """
+    """Number the kernel that each operator ends up in; operators with the same number are one kernel."""
     facts = [_Facts.of(recording, index, batch, reorders_loops) for index in range(len(recording.kernels))]
     by_op = [facts[op.kernel] for op in flow.ops]
     levels = _levels(flow, by_op)

@@ -47,13 +47,7 @@ class Inlining:
 
 
 def inline_operators(recording: Recording, flow: Flow, batch: int) -> Inlining:
-    """Find the results that are never stored, and those that are stored in fp32.
-
-    Args:
-        recording: the step, images in the layout that they run in.
-        flow: its operators with who feeds whom.
-        batch: where sizes are compared.
-    """
+    """Find the results that are never stored, and those that are stored in fp32."""
     kernels = [recording.kernels[op.kernel] for op in flow.ops]
     readers = _readers(flow)
     reads: list[set[_Buffer]] = []
@@ -150,13 +144,7 @@ def executed_recording(recording: Recording, workload: Workload) -> Recording:
 def fuse_recording(
     recording: Recording, fuser: Fuser = Fuser.INDUCTOR, *, torch_version: Version = LATEST
 ) -> Recording:
-    """Fuse one step of a recording as Inductor or an engine would; the result holds that step alone.
-
-    Args:
-        recording: one step, as traced.
-        fuser: only Inductor computes results again in each kernel that reads them, and writes attention out.
-        torch_version: the release whose composite operators are written out.
-    """
+    """Fuse one step of a recording as Inductor or an engine would; the result holds that step alone."""
     batch = recording.exact_batch or _SAMPLE_BATCH
     if fuser is Fuser.INDUCTOR:
         recording = write_out_attention(recording, torch_version)
@@ -192,12 +180,7 @@ def _waits(flow: Flow, groups: Sequence[int]) -> dict[int, set[int]]:
 
 
 def _in_circles(waits: Mapping[int, set[int]], order: Sequence[int]) -> set[int]:
-    """Return the kernels that wait for one another, and those between two such circles.
-
-    Args:
-        waits: the kernels that each kernel waits for.
-        order: those that can run.
-    """
+    """Return the kernels that wait for one another, and those between two such circles."""
     left = waits.keys() - set(order)
     while True:
         awaited = {other for group in left for other in waits[group]} & left

@@ -63,11 +63,7 @@ def _is_written_out(kernel: Kernel, found: FusedRole) -> bool:
 
 
 def needs_stored_input(kernel: Kernel) -> bool:
-    """Return True if the operator's input must be materialised, so that its producer cannot be fused into it.
-
-    So it is where each element is read several times, and where a channels-last image is reduced over its positions,
-    across the order in which its elements lie.
-    """
+    """Return True if the operator's input must be materialised, so that its producer cannot be fused into it."""
     return reduces_across_memory(kernel) or reads_repeatedly(kernel)
 
 

@@ -79,11 +79,7 @@ class Constraints:
         return {name: others for name, others in without.items() if others != self}
 
     def refusal_of_gpu(self, candidate: Candidate) -> str | None:
-        """Return why a GPU is not considered; None where it is.
-
-        Args:
-            candidate: The GPU; one of unknown segment is considered.
-        """
+        """Return why a GPU is not considered; None where it is."""
         gpu, segment = candidate.gpu, candidate.segment
         if gpu in self.deny.gpus:
             return "denied by name"

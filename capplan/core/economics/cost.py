@@ -71,14 +71,6 @@ def fleet_energy(
     """Compute the power of a fleet from the draw of its cards, the servers around them and the load.
 
     Out of use, a fleet that stays on idles, one that was given back draws nothing.
-
-    Args:
-        gpus: GPUs of the fleet.
-        servers: Servers of the fleet; a part of one where an instance is a part of a server.
-        card: What one GPU draws.
-        host_w: What one server without its GPUs draws at full load. [W]
-        usage: How the fleet is used.
-        money: The assumptions about power and carbon.
     """
 
     def drawn(watts: float) -> float:
@@ -212,16 +204,7 @@ class OwnedCost:
 def cost_of_owning(
     *, gpus: int, servers: int, price: PurchasePrice, chassis_usd: float, energy: Energy, money: CostAssumptions
 ) -> OwnedCost:
-    """Compute the cost of buying GPUs with their servers and network.
-
-    Args:
-        gpus: GPUs bought.
-        servers: Servers that hold them.
-        price: Price of one GPU; a price that includes the server pays for the chassis, too.
-        chassis_usd: Price of one server without its GPUs. [USD]
-        energy: What the fleet draws.
-        money: The assumptions about money.
-    """
+    """Compute the cost of buying GPUs with their servers and network."""
     gpus_usd = gpus * price.usd
     chassis = 0.0 if price.includes_server else servers * chassis_usd
     hardware = formulas.hardware_usd(gpus, price.usd, servers, 0.0 if price.includes_server else chassis_usd)
@@ -259,14 +242,7 @@ NOTHING_KEPT = SiteCost()
 
 
 def cost_of_keeping(*, gpus: int, servers: float, energy: Energy, money: CostAssumptions) -> SiteCost:
-    """Compute what GPUs that are owned already cost a year.
-
-    Args:
-        gpus: The GPUs.
-        servers: The servers that they stand in; a part of one where they share it.
-        energy: What they draw.
-        money: The assumptions about money.
-    """
+    """Compute what GPUs that are owned already cost a year."""
     return SiteCost(
         energy_usd=formulas.each_usd(energy.kwh_per_year, money.usd_per_kwh),
         space_usd=formulas.space_usd(energy.nameplate_w, money.space_usd_per_kw_month),
@@ -345,10 +321,6 @@ def payback_years(bought: OwnedCost, rented: RentedCost) -> float | None:
 
     Outlays are summed without discount and without the residual value; within a year they run evenly. None where the
     purchase does not pay off within the years counted.
-
-    Args:
-        bought: The purchase.
-        rented: The rent that it replaces, over the same years.
     """
     ahead = -bought.initial
     for year, rent in enumerate(rented.yearly_rent):

@@ -147,15 +147,7 @@ def decide(
     purchases: Sequence[PurchasePrice],
     standards: Standards,
 ) -> Answer:
-    """Size every candidate, cost every option, choose, and say how sure that is.
-
-    Args:
-        candidates: The GPUs that hold the model, with their estimates.
-        demand: The load and the assumptions.
-        rents: Hourly prices; only the newest day of each provider and lasting terms count.
-        purchases: Purchase prices; the newest of each GPU counts.
-        standards: What an option must meet to be recommended.
-    """
+    """Size every candidate, cost every option, choose, and say how sure that is."""
     refused = {candidate.gpu: standards.constraints.refusal_of_gpu(candidate) for candidate in candidates}
     sized = size_fleets([candidate for candidate in candidates if refused[candidate.gpu] is None], demand.load)
     sizings = tuple(sizing for sizing in sized if isinstance(sizing, Sizing))

@@ -25,23 +25,13 @@ class PriceDrift:
     purchase_sigma: float
 
     def sigma(self, price: Price | PurchasePrice, today: date) -> float:
-        """Return the spread of a price's logarithm at its age.
-
-        Args:
-            price: The price; of one without a day on which it held, the day of reading counts.
-            today: The day.
-        """
+        """Return the spread of a price's logarithm at its age."""
         years = max(0, (today - price.date).days) / 365.25
         yearly = self.rent_sigma if isinstance(price, Price) else self.purchase_sigma
         return yearly * math.sqrt(years)
 
     def high_factor(self, price: Price | PurchasePrice, today: date) -> float:
-        """Return the factor that a price at its age exceeds in one case of twenty.
-
-        Args:
-            price: The price.
-            today: The day.
-        """
+        """Return the factor that a price at its age exceeds in one case of twenty."""
         return math.exp(NORMAL_90 * self.sigma(price, today))
 
 
@@ -96,10 +86,6 @@ def caps_exceeded(caps: Constraints, taken: Taken) -> tuple[str, ...]:
     """Return the caps that a fleet exceeds, each as a phrase with both figures; empty where it keeps all.
 
     Power and rack units are capped for bought servers only: rented ones stand elsewhere.
-
-    Args:
-        caps: What the buyer admits.
-        taken: What the fleet takes.
     """
     found = [
         _over("capex", taken.capex_usd, caps.max_capex_usd, "USD"),

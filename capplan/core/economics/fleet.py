@@ -53,13 +53,7 @@ class Owned:
         return 1 if self.servers is None else -(-self.count // self.servers)
 
     def added_servers(self, need: int, *, spares: int, slots: int) -> int:
-        """Return the servers to add so that enough GPUs are left when the largest servers fail.
-
-        Args:
-            need: GPUs that must be up.
-            spares: Servers that may fail at once.
-            slots: GPUs of an added server.
-        """
+        """Return the servers to add so that enough GPUs are left when the largest servers fail."""
         full, rest = divmod(self.count, self.per_server)
         held, added = [*[self.per_server] * full, rest], 0
         while sum(sorted([*held, *[slots] * added], reverse=True)[spares:]) < need:
@@ -156,13 +150,7 @@ class FleetDecision:
 def decide_fleet(
     services: Sequence[ServiceAnswer], *, facts: Mapping[str, GpuFacts], inventory: Sequence[Owned] = ()
 ) -> FleetDecision:
-    """Pack all services on every kind of GPU that carries each, and choose the cheapest fleet.
-
-    Args:
-        services: The services with the decision for each alone.
-        facts: Memory and slices by GPU id.
-        inventory: GPUs that are owned already.
-    """
+    """Pack all services on every kind of GPU that carries each, and choose the cheapest fleet."""
     owned = {gpus.gpu: gpus for gpus in inventory}
     sized = [{sizing.gpu for sizing in service.answer.case.sizings} for service in services]
     shared = [sizing.gpu for sizing in services[0].answer.case.sizings if all(sizing.gpu in names for names in sized)]
@@ -262,15 +250,7 @@ def tenants_on(
     years: float = 0.0,
     shares: Sequence[float] | None = None,
 ) -> list[Tenant]:
-    """Return the services as tenants of one kind of GPU.
-
-    Args:
-        gpu: The GPU's id; every service must have been sized on it.
-        services: The services.
-        factor: A factor on every load.
-        years: Years of growth at each service's own rate.
-        shares: The share of its peak that each service has; None is 1 for all.
-    """
+    """Return the services as tenants of one kind of GPU."""
     made = []
     for service, share in zip(services, shares or (1.0,) * len(services), strict=True):
         load = service.answer.demand.load

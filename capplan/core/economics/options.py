@@ -182,12 +182,7 @@ class Server:
 
 
 def server_of(form_factor: str | None, money: CostAssumptions) -> Server:
-    """Return the server that holds GPUs of a form factor.
-
-    Args:
-        form_factor: As the spec has it; None where unknown, which counts as cards.
-        money: The assumptions about servers.
-    """
+    """Return the server that holds GPUs of a form factor."""
     if server_slots(form_factor, money)[1]:
         return Server(chassis_usd=money.chassis_usd_sxm, rack_units=money.rack_units_sxm, host_w=money.host_w_sxm)
     return Server(chassis_usd=money.chassis_usd_pcie, rack_units=money.rack_units_pcie, host_w=money.host_w_pcie)
@@ -204,15 +199,7 @@ def reliability(load: Load, money: CostAssumptions) -> Reliability:
 
 
 def spare_servers(load: Load, money: CostAssumptions, *, need: int, server_slots: int, full_servers: bool) -> int:
-    """Return the spare servers that a load asks for: as stated, or as many as its availability takes.
-
-    Args:
-        load: The load.
-        money: The assumptions, among them how often servers and zones fail.
-        need: GPUs that carry the load.
-        server_slots: GPUs that a server holds.
-        full_servers: True if servers come only full.
-    """
+    """Return the spare servers that a load asks for: as stated, or as many as its availability takes."""
     if not isinstance(load, Service) or load.availability_fraction is None:
         return load.spares
     return reliability(load, money).spares_for(
@@ -285,10 +272,6 @@ class _Options:
         """Return GPU-hours a year: a service and its redundancy run all day, a job only as long as it has work.
 
         What is rented by the hour follows a service's hours of use where it has any.
-
-        Args:
-            fleets: The fleet of each year.
-            rent: The price, whose shortest time that is charged counts; None for what is bought.
         """
         load = self.load
         if rent and isinstance(load, Service) and self.follows_hours(rent.term):
@@ -434,13 +417,7 @@ class _Options:
         )
 
     def hourly_rates_per_s(self, gpus_up: float, year: int, *, follows_hours: bool) -> list[float]:
-        """Return what one GPU serves over the day while in use; jobs run at full load. [1/s]
-
-        Args:
-            gpus_up: GPUs that are up in the mean over the year.
-            year: The year, from 0.
-            follows_hours: True if their number follows the load, so that each serves about as much at all times.
-        """
+        """Return what one GPU serves over the day while in use; jobs run at full load. [1/s]"""
         load = self.case.load
         if not isinstance(load, Service):
             return [self.operating_point.rate_per_s]

@@ -86,13 +86,7 @@ class Packing:
 
 
 def pack(tenants: Sequence[Tenant], *, budget_bytes: float, profiles: Sequence[MigProfile] = ()) -> Packing:
-    """Place services on as few GPUs as first-fit finds, by time and by MIG, and keep the fewer; slices where equal.
-
-    Args:
-        tenants: The services, all on the same kind of GPU.
-        budget_bytes: Memory of one GPU that may be filled. [bytes]
-        profiles: MIG slices of the GPU; empty where it has none.
-    """
+    """Place services on as few GPUs as first-fit finds, by time and by MIG, and keep the fewer; slices where equal."""
     by_time = _pack_by_time(tenants, budget_bytes)
     if not profiles or sum(bool(tenant.rest_per_s) for tenant in tenants) < 2:
         return by_time

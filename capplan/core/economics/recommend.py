@@ -83,11 +83,6 @@ def safer_nearby(case: Case, ranked: Sequence[ProcurementOption], *, standards: 
     """Return the keys of the options that another outdoes: clearly safer, and at most 5 % dearer than the first.
 
     Clearly safer is a fleet that carries three more scenarios in a hundred.
-
-    Args:
-        case: The load and the money.
-        ranked: The options that may be chosen, best first.
-        standards: The standards, with the shares of scenarios that options carry.
     """
     sound = [option for option in standards.of_full_evidence(ranked) if option.key in standards.carried]
     if not sound:

@@ -47,11 +47,7 @@ class Confidence:
     varies: tuple[str, ...] = ()
 
     def need_for(self, share: float) -> int | None:
-        """Return the fewest GPUs that suffice in a share of the scenarios; None where no number does.
-
-        Args:
-            share: The share of scenarios that must be carried, above 0 and at most 1.
-        """
+        """Return the fewest GPUs that suffice in a share of the scenarios; None where no number does."""
         return self.needs[max(0, math.ceil(share * len(self.needs) - 1e-9) - 1)] if self.needs else None
 
 
@@ -67,11 +63,7 @@ class PriceSpread:
     high: float = 0.0
 
     def at(self, normal: FloatArray) -> FloatArray:
-        """Return the logarithm of the price's factor: the zones' ends hold the middle 90 % of a normal draw.
-
-        Args:
-            normal: Standard normal draws.
-        """
+        """Return the logarithm of the price's factor: the zones' ends hold the middle 90 % of a normal draw."""
         zones = np.where(normal > 0, self.high, -self.low) * normal / NORMAL_90
         return np.asarray(np.hypot(zones, self.sigma * normal) * np.sign(normal))
 
@@ -164,14 +156,6 @@ def draw(
 
     Assumptions are triangular over their ranges; latency factors are lognormal with the interval as their middle
     90 %, half of their variance common to all GPUs. The peak is drawn only where it has a range of its own.
-
-    Args:
-        case: The load, the money and the prices.
-        contenders: The options to compare.
-        uncertainty: The assumptions' ranges and the latency intervals.
-        scenarios: How many scenarios are drawn.
-        seed: The same seed gives the same scenarios.
-        spreads: How far the price of single options is uncertain, by key.
     """
     uncertain = uncertainty.of_keys((*DRAWN_KEYS, *MONEY_KEYS))
     narrow = _narrowed(case, contenders)
@@ -199,12 +183,7 @@ def draw(
 
 
 def confidence(drawn: Drawn, choice: ProcurementOption) -> Confidence:
-    """Return how often a choice is the cheapest of the contenders, and how often its fleet suffices.
-
-    Args:
-        drawn: What the contenders do in scenarios.
-        choice: One of the contenders.
-    """
+    """Return how often a choice is the cheapest of the contenders, and how often its fleet suffices."""
     keys = sorted(drawn.costs_usd)
     scenarios = len(drawn.costs_usd[choice.key])
     best: Counter[str] = Counter()

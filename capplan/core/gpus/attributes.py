@@ -176,11 +176,7 @@ DEFAULT_COLUMNS = (
 
 
 def find_attribute(name: str) -> Attribute:
-    """Look an attribute up by its name or its name in base units.
-
-    Raises:
-        UnknownNameError: there is none of that name.
-    """
+    """Look an attribute up by its name or its name in base units."""
     folded = name.strip().lower()
     by_name = {**{attribute.base_name: attribute for attribute in ATTRIBUTES.values()}, **ATTRIBUTES}
     if folded not in by_name:
@@ -226,11 +222,7 @@ class Condition:
 
 
 def parse_conditions(text: str) -> list[Condition]:
-    """Read comparisons joined by `and`, such as `bf16 >= 300 TFLOP/s and memory >= 80 GiB`.
-
-    Raises:
-        UsageError: a part is not a comparison, or its value has no unit of the column.
-    """
+    """Read comparisons joined by `and`, such as `bf16 >= 300 TFLOP/s and memory >= 80 GiB`."""
     return [_parse_condition(part) for part in re.split(r"\s+and\s+|\s*,\s*", text.strip())]
 
 
@@ -251,11 +243,7 @@ def _parse_condition(text: str) -> Condition:
 
 
 def at_least(name: str, text: str, *, what: str) -> Condition:
-    """Read a smallest value, such as "24GiB", of an attribute that has units.
-
-    Raises:
-        UsageError: the text is not a quantity.
-    """
+    """Read a smallest value, such as "24GiB", of an attribute that has units."""
     attribute = find_attribute(name)
     return Condition(attribute=attribute, operator=">=", wanted=parse_quantity(text, attribute.units or {}, what=what))
 
@@ -267,11 +255,7 @@ def select_gpus(
     architectures: Sequence[str] = (),
     conditions: Sequence[Condition] = (),
 ) -> list[GpuSpec]:
-    """Keep the GPUs of the vendors and architectures named that meet all conditions.
-
-    Raises:
-        UnknownNameError: no GPU has such a vendor or architecture.
-    """
+    """Keep the GPUs of the vendors and architectures named that meet all conditions."""
     known = list(specs)
     wanted_vendors = {_one_of("vendor", name, [spec.vendor for spec in known]) for name in vendors}
     families = [spec.architecture for spec in known]
@@ -295,11 +279,7 @@ def _one_of(kind: str, name: str, known: Iterable[str], also: Iterable[str] = ()
 
 
 def sort_gpus(specs: Iterable[GpuSpec], key: str) -> list[GpuSpec]:
-    """Sort by a column, largest first with a leading `-`; what has no value stands last.
-
-    Raises:
-        UnknownNameError: there is no such column.
-    """
+    """Sort by a column, largest first with a leading `-`; what has no value stands last."""
     descending = key.startswith("-")
     attribute = find_attribute(key.removeprefix("-"))
     listed = list(specs)

@@ -21,9 +21,6 @@ def joined_gpus(gpu: GpuSpec) -> int:
     """Return how many GPUs of a kind fast links join at most in one server: 1 where only PCIe does.
 
     Modules sit on boards of eight; a bridge joins two cards; a GH200's printed link leads to its own processor.
-
-    Args:
-        gpu: The GPU's spec.
     """
     if not gpu.nvlink_bytes_per_s:
         return 1
@@ -64,16 +61,7 @@ class MachineType:
 
 
 def joined_in_machine(gpu: GpuSpec, gpus: int, machine: MachineType | None) -> int:
-    """Return how many GPUs of a rented machine fast links join.
-
-    Where the machine's type states nothing, modules share their board's links, and cards are taken to have no bridge:
-    renting out bridged cards is worth saying.
-
-    Args:
-        gpu: The GPU's spec.
-        gpus: GPUs of the machine.
-        machine: Its type, where it is known.
-    """
+    """Return how many GPUs of a rented machine fast links join."""
     if machine is not None and machine.joined is not None:
         return machine.joined
     return 1 if is_bridged(gpu) else min(gpus, joined_gpus(gpu))
@@ -140,29 +128,17 @@ class Place:
     country: Country | None = None
 
     def is_in(self, wanted: str) -> bool:
-        """Return True if the place certainly lies in a region, country or area.
-
-        Args:
-            wanted: A provider's region, a country's code or name, or an area, in any case.
-        """
+        """Return True if the place certainly lies in a region, country or area."""
         word = wanted.lower()
         return word == self.region.lower() or (self.country is not None and word in self.country.names)
 
     def may_be_in(self, wanted: str) -> bool:
-        """Return True if the place lies in a region, country or area, or could, its country not being known.
-
-        Args:
-            wanted: As for `is_in`.
-        """
+        """Return True if the place lies in a region, country or area, or could, its country not being known."""
         return self.is_in(wanted) or self.country is None
 
 
 def place_words(countries: Iterable[Country]) -> frozenset[str]:
-    """Return every word that names a country or an area, in small letters.
-
-    Args:
-        countries: All countries of the database.
-    """
+    """Return every word that names a country or an area, in small letters."""
     return frozenset((*(name for country in countries for name in country.names), *Area))
 
 
@@ -206,7 +182,6 @@ class LocalCurrency:
 
         Args:
             usd: The amount. [USD]
-            country: The code of the country where the machines stand; None where it is not known.
         """
         return LocalAmount(
             currency=self.code,

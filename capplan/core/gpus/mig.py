@@ -52,11 +52,7 @@ class MigProfile:
 
 
 def mig_profiles(parent: GpuSpec) -> tuple[MigProfile, ...]:
-    """Return the sizes of slices that a GPU can be cut into, smallest first; none for one that cannot be cut.
-
-    Args:
-        parent: The whole GPU.
-    """
+    """Return the sizes of slices that a GPU can be cut into, smallest first; none for one that cannot be cut."""
     whole = parent.unit_count
     if parent.design.mig is None or not whole:
         return ()
@@ -82,14 +78,6 @@ def mig_slice(parent: GpuSpec, profile: str) -> GpuSpec:
 
     Multiprocessors, L2, memory and its bandwidth are the slice's own. The power limit, PCI Express and the copy engines
     are shared; the power limit is taken as the share of the multiprocessors. NVLink is off under MIG.
-
-    Args:
-        parent: the whole GPU.
-        profile: such as 1g.10gb.
-
-    Raises:
-        UsageError: the GPU cannot be cut.
-        UnknownNameError: it has no such profile.
     """
     known = {profile.name: profile for profile in mig_profiles(parent)}
     if not known:

@@ -92,11 +92,7 @@ def _likeness(wanted: str, form: str) -> float:
 
 
 def split_names(names: Sequence[str]) -> tuple[str, ...]:
-    """Split names that hold commas, such as "t4,l4", into single ones.
-
-    Raises:
-        UsageError: a name is empty.
-    """
+    """Split names that hold commas, such as "t4,l4", into single ones."""
     split = [part.strip() for name in names for part in name.split(",")]
     if not all(split):
         raise UsageError(f"⟨gpu⟩ {','.join(names)!r} holds an empty name; write it like t4,l4.")

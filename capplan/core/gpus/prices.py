@@ -211,12 +211,7 @@ class Price(_KnownPrice):
         return ", ".join(part for part in (f"{self.provider} {self.instance or ''}".strip(), self.region) if part)
 
     def machines_for(self, gpus: int, *, together: int = 1) -> int | None:
-        """Return how many whole machines hold some GPUs; None where one is too small for those that work together.
-
-        Args:
-            gpus: The GPUs that are needed.
-            together: GPUs that must stand in one machine; of a machine of eight, three that do are used twice.
-        """
+        """Return how many whole machines hold some GPUs; None where one is too small for those that work together."""
         groups = self.instance_gpus // together
         return ceil(ceil(gpus / together) / groups) if groups else None
 
@@ -269,19 +264,12 @@ def cheapest_on_demand(prices: Iterable[Price]) -> Mapping[str, Price]:
     """Find the on-demand offer at which one of each GPU is rented for the least.
 
     A machine is rented whole: a machine of one GPU at 3 USD an hour stands before a machine of eight at 20.
-
-    Args:
-        prices: all prices.
     """
     return cheapest_offers(offers_to_plan_with(prices))
 
 
 def cheapest_offers(offers: Mapping[str, Sequence[Price]]) -> Mapping[str, Price]:
-    """Find the offer of each GPU at which one of it is rented for the least.
-
-    Args:
-        offers: the offers of each GPU that count.
-    """
+    """Find the offer of each GPU at which one of it is rented for the least."""
     cheapest = {gpu: cheapest_offer(held, gpus=1) for gpu, held in offers.items()}
     return {gpu: offer for gpu, offer in cheapest.items() if offer is not None}
 
@@ -292,9 +280,6 @@ def offers_to_plan_with(prices: Iterable[Price]) -> Mapping[str, tuple[Price, ..
     A quote of your own stands before all others, since it is what you would pay. Hearsay and offers of marketplaces
     count only where a vendor's dated price is not known. A price that is over a year older than the newest of these
     counts no more.
-
-    Args:
-        prices: all prices.
     """
     offers: dict[str, list[Price]] = {}
     for price in current_offers(prices):
@@ -316,13 +301,7 @@ _OUTDATED_AFTER = datetime.timedelta(days=365)
 
 
 def cheapest_offer(offers: Sequence[Price], *, gpus: int, together: int = 1) -> Price | None:
-    """Return the offer whose whole machines hold some GPUs for the least; None where no machine is large enough.
-
-    Args:
-        offers: Offers of one GPU.
-        gpus: The GPUs that are needed.
-        together: GPUs that must stand in one machine.
-    """
+    """Return the offer whose whole machines hold some GPUs for the least; None where no machine is large enough."""
     held = [
         (machines * offer.usd_per_machine_hour, offer.usd_per_hour, index)
         for index, offer in enumerate(offers)

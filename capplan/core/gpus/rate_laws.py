@@ -227,13 +227,7 @@ def half_peak(gpu: GpuSpec) -> float | None:
 
 
 def half_share(gpu: GpuSpec, laws: SustainedLaws, *, use_own: bool = True) -> Share:
-    """Estimate the share of the printed 16-bit tensor rate that long matrix products sustain.
-
-    Args:
-        gpu: its printed rates, power limit and microbenchmarks.
-        laws: what GPUs sustain.
-        use_own: False ignores the GPU's own microbenchmarks, as if nobody had run any.
-    """
+    """Estimate the share of the printed 16-bit tensor rate that long matrix products sustain."""
     printed = half_peak(gpu)
     model = _modelled(laws.half, gpu, printed)
     if not printed or not use_own:
@@ -248,13 +242,7 @@ def half_share(gpu: GpuSpec, laws: SustainedLaws, *, use_own: bool = True) -> Sh
 
 
 def single_share(gpu: GpuSpec, laws: SustainedLaws, *, use_own: bool = True) -> Share:
-    """Estimate the share of the printed fp32 rate that long matrix products without tensor cores sustain.
-
-    Args:
-        gpu: its printed rates, power limit and microbenchmarks.
-        laws: what GPUs sustain.
-        use_own: False ignores the GPU's own microbenchmarks, as if nobody had run any.
-    """
+    """Estimate the share of the printed fp32 rate that long matrix products without tensor cores sustain."""
     printed = gpu.peak(PeakKind.FP32_MATRIX) or gpu.peak(PeakKind.FP32)
     model = _modelled(laws.single, gpu, printed)
     if not printed or not use_own:
@@ -270,13 +258,7 @@ def vector_share(gpu: GpuSpec, laws: SustainedLaws) -> Share:
 
 
 def copy_share(gpu: GpuSpec, laws: SustainedLaws, *, use_own: bool = True) -> Share:
-    """Estimate the share of the printed memory bandwidth that a copy sustains. A power limit does not touch it.
-
-    Args:
-        gpu: its kind of memory and microbenchmarks.
-        laws: what GPUs sustain.
-        use_own: False ignores the GPU's own microbenchmarks, as if nobody had run any.
-    """
+    """Estimate the share of the printed memory bandwidth that a copy sustains. A power limit does not touch it."""
     shares = laws.copies
     shared = shares.by_memory.get(gpu.memory_type or "", shares.by_memory[""])
     by_architecture = shares.by_architecture.get(gpu.architecture_id, 1.0)
@@ -294,11 +276,6 @@ def streaming_share(gpu: GpuSpec, cost: StreamingCost, *, in_half: bool) -> floa
     models keep a fixed number under way, so that GPUs with much bandwidth per multiprocessor and clock lose more.
     Vector loads of PyTorch's pointwise kernels hold four elements, so that half as many bytes are under way in 16 bits
     as in fp32.
-
-    Args:
-        gpu: its printed bandwidth, multiprocessors and clock; 1 where one of them is unknown.
-        cost: what a byte per clock and multiprocessor costs.
-        in_half: the kernels' elements take 16 bits, not 32.
     """
     if not gpu.unit_count or not gpu.boost_clock_hz:
         return 1.0
@@ -312,13 +289,6 @@ def power_law(law: SustainedShareLaw, *, family: str, consumer: bool, flops_per_
 
     log share = log(clock · ceiling) − slope/4 · log(1 + (density ÷ capacity)⁴), with the density of printed FLOP/s per
     watt of limit: 0 slope below the family's capacity, the fitted slope above.
-
-    Args:
-        law: the fitted constants.
-        family: a chip family, as `ChipDesign` has it; an unknown one takes the typical constants.
-        consumer: a card for players, whose clock exceeds the printed one.
-        flops_per_s: the printed dense rate. [FLOP/s]
-        tdp_w: the power limit. [W]
     """
     clock = law.clock_consumer if consumer else law.clock_other
     ceiling = law.ceiling.get(family, law.ceiling[""])

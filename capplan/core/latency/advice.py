@@ -142,11 +142,7 @@ GAIN_FRACTION = 0.10
 
 
 def knee_batch(estimates: Sequence[LatencyEstimate], *, gain_fraction: float = GAIN_FRACTION) -> int:
-    """Find the smallest batch from which doubling it gains less than `gain_fraction` of throughput.
-
-    The curve must be given at rising batches; between them throughput is taken as linear in the
-    logarithm of the batch. Where every doubling still pays, the largest batch is the answer.
-    """
+    """Find the smallest batch from which doubling it gains less than `gain_fraction` of throughput."""
     points = sorted((estimate.batch, estimate.samples_per_s) for estimate in estimates)
     found = knee(points, gain_fraction=gain_fraction)
     return points[-1][0] if found is None else found
@@ -169,9 +165,6 @@ def saturating_batch(estimates: Sequence[LatencyEstimate], *, share_fraction: fl
 
 def device_batch(estimates: Sequence[LatencyEstimate]) -> int | None:
     """Find the smallest batch from which on the device decides a step's time, not the host's launches.
-
-    Args:
-        estimates: a curve; the batches between its points are not looked at.
 
     Returns:
         The batch; None where the host decides at the largest one.
@@ -233,15 +226,7 @@ def compare_frameworks(
     calibration: Calibration | None,
     estimate: Callable[[ExecutedStep], LatencyEstimate | Unsupported],
 ) -> tuple[ComparedRun, ...]:
-    """Estimate one batch in every way; gains are relative to the first way, and each impossible way has a reason.
-
-    Args:
-        trace: The model's trace, with the recordings of all ways.
-        workloads: The ways; the first is the one in question.
-        batch: The batch.
-        calibration: What the steps are timed by; None for engineering guesses.
-        estimate: Times a step at the batch on the GPU in question, under its power limit.
-    """
+    """Estimate one batch in every way; gains are relative to the first way, and each impossible way has a reason."""
     runs: list[ComparedRun] = []
     baseline_s: float | None = None
     for workload in workloads:

@@ -80,15 +80,7 @@ class StepBreakdown:
 
 
 def break_down(step: ExecutedStep, *, gpu: GpuSpec, batch: int, slowdown: float = 1.0) -> StepBreakdown | Unsupported:
-    """Split a step's time over kernels and over modules; the shares of each split sum to 1.
-
-    Args:
-        step: The step.
-        gpu: The GPU.
-        batch: The batch.
-        slowdown: By what factor a power limit lengthens the step. Kernels are then timed between `PROBED_CLOCKS`, where
-            the step takes so many times as long: those that wait for arithmetic take longer, others do not.
-    """
+    """Split a step's time over kernels and over modules; the shares of each split sum to 1."""
     step = step.on(gpu)
     rates = device_rates(gpu, step.workload, step.laws)
     if isinstance(rates, Unsupported):
@@ -317,11 +309,6 @@ def step_peak_seconds(step: ExecutedStep, gpu: GpuSpec, batches: Sequence[int]) 
     """Return the work of a step on one GPU at each batch; None where the GPU cannot run it.
 
     Bytes are those that must cross the memory bus. Attention counts as fused.
-
-    Args:
-        step: The step.
-        gpu: The GPU.
-        batches: Batches; of a recording that holds at one batch, that one.
     """
     rates = device_rates(gpu, step.workload, step.laws)
     if not isinstance(rates, DeviceRates):

@@ -26,10 +26,6 @@ def exchanged_bytes(recording: Recording, sharding: ModelSharding) -> float:
     A sum moves each gradient twice: scattered, and gathered again. ZeRO-1 gathers updated weights instead, ZeRO-2 also
     scatters the gradients of every micro-batch, and ZeRO-3 and FSDP gather the weights before each forward and each
     backward pass and scatter the gradients after it (Rajbhandari et al. 2020, section 7; PyTorch's fully_shard).
-
-    Args:
-        recording: the step on one GPU.
-        sharding: what the GPUs spread among them.
     """
     training = recording.configuration.training
     micro_batches = training.accumulate if training else 1
@@ -82,12 +78,6 @@ def all_reduce_s(*, size_bytes: float, gpu: GpuSpec | None, gpu_count: int, laws
     Most of it runs beside the backward pass. The fitted share of the link is that of what a step waits for, so that it
     holds the overlap, too. Where every gradient passes the host's memory, all GPUs share the way there, so that what
     one of them moves waits for what the n move.
-
-    Args:
-        size_bytes: the gradients of one GPU. [bytes]
-        gpu: the GPU, whose links count; None where it is not known.
-        gpu_count: how many GPUs of one machine take part.
-        laws: what was fitted to steps on 2, 4 and 8 GPUs.
     """
     link = link_of(gpu)
     moved_bytes = 2 * (gpu_count - 1) / gpu_count * size_bytes * (gpu_count if link is Link.CONSUMER else 1)
@@ -103,16 +93,7 @@ def on_several_gpus(
     laws: DataParallelLaws,
     sharding: ModelSharding = ModelSharding.DDP,
 ) -> LatencyEstimate:
-    """Return the estimate of a training step that several GPUs of one machine take together.
-
-    Args:
-        estimate: the step on one GPU at its batch.
-        size_bytes: the gradients whose sum moves as many bytes as the step does. [bytes]
-        gpu: the GPU.
-        gpu_count: how many GPUs of one machine take part; 1 changes nothing.
-        laws: what was fitted to steps on 2, 4 and 8 GPUs that sum their gradients.
-        sharding: what the GPUs spread among them.
-    """
+    """Return the estimate of a training step that several GPUs of one machine take together."""
     if gpu_count == 1:
         return estimate
     added_s = all_reduce_s(size_bytes=size_bytes, gpu=gpu, gpu_count=gpu_count, laws=laws)

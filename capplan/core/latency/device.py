@@ -78,14 +78,7 @@ class DeviceRates:
 def device_rates(
     gpu: GpuSpec, workload: Workload, laws: RateLaws, *, use_own: bool = True
 ) -> DeviceRates | Unsupported:
-    """Return a GPU's rates for a workload, printed and sustained, or what it lacks.
-
-    Args:
-        gpu: its spec, with microbenchmarks where there are any.
-        workload: which number formats and torch version run.
-        laws: what GPUs sustain of their printed rates.
-        use_own: False estimates what is sustained as if nobody had run a microbenchmark on this GPU.
-    """
+    """Return a GPU's rates for a workload, printed and sustained, or what it lacks."""
     if gpu.is_cpu:
         return cpu_rates(gpu, workload)
     if workload.framework in _COMPILED and (gpu.compute_capability or _TRITON_SINCE) < _TRITON_SINCE:
@@ -153,11 +146,6 @@ def kernel_peaks(rates: DeviceRates, *, label: IntArray, peak_use: IntArray) -> 
 
     A class that spends a part of its time outside tensor cores gains less from faster ones: its rate is the harmonic
     mean of the tensor rate and of what multiprocessors issue.
-
-    Args:
-        rates: the GPU's rates for a workload.
-        label: indices of the kernels' classes in `ALL_CLASSES`.
-        peak_use: which of the GPU's rates limits each kernel, as `PeakUse`.
     """
     peaks = rates.peaks_flops_per_s[peak_use]
     in_half = peak_use == PeakUse.HALF
@@ -221,11 +209,6 @@ def host_slowness(gpu: GpuSpec, laws: RateLaws, host: Host) -> float:
 
     A server and a desktop are of the last year that was timed. No published row says which host runs a GPU, so
     that with `Host.CARD` the GPU's release date stands in for the host's age, and a player's card for a desktop.
-
-    Args:
-        gpu: its segment and release date; one of unknown date counts as of the reference year.
-        laws: how the time of a call falls with the years, and on desktops.
-        host: the machine.
     """
     ages, year = laws.hosts, laws.hosts.last_year
     is_desktop = host is Host.DESKTOP
@@ -294,12 +277,7 @@ guesses. All cores together run below the highest clock, wide vectors and matrix
 
 
 def cpu_rates(cpu: GpuSpec, workload: Workload) -> DeviceRates | Unsupported:
-    """Return a CPU's rates for a workload, printed and sustained, or what it lacks.
-
-    Args:
-        cpu: its spec, with microbenchmarks where there are any.
-        workload: fp32 and the 16-bit formats that the spec states, in eager mode.
-    """
+    """Return a CPU's rates for a workload, printed and sustained, or what it lacks."""
     if workload.framework is not Framework.EAGER:
         reason = f"{cpu.id} is a CPU, and CPUs are estimated in eager mode alone, not under {workload.framework.value}"
         return Unsupported(reason=reason, lacking=workload.framework.value)
@@ -349,12 +327,7 @@ QUEUED_LAUNCH_S = 2.5e-6
 
 
 def host_step_s(table: KernelTable, costs: HostCosts) -> float:
-    """Sum what the host needs to run a step eagerly, ahead of the device. [s]
-
-    Args:
-        table: the step's kernels; attention counts as one fused call.
-        costs: what a call takes on the host.
-    """
+    """Sum what the host needs to run a step eagerly, ahead of the device. [s]"""
     counts = table.count * (table.path != AttentionPath.UNFUSED)
     by_class = np.array([_operator_s(costs, label) for label in ALL_CLASSES])
     calls_alone = max(0.0, table.host_calls - float(counts.sum()))
@@ -379,12 +352,7 @@ hosts may be anyone's."""
 
 
 def pageable_s(size_bytes: float, *, pcie_bytes_per_s: float) -> Interval:
-    """Return the time that bytes take from pageable memory of a host to a GPU, or back. [s]
-
-    Args:
-        size_bytes: what is copied. [bytes]
-        pcie_bytes_per_s: the printed rate of the link, one direction. [bytes/s]
-    """
+    """Return the time that bytes take from pageable memory of a host to a GPU, or back. [s]"""
     rate = min(_PAGEABLE_SHARE * pcie_bytes_per_s, _STAGED_BYTES_PER_S)
     return Interval(
         low=size_bytes / (_MOST_PAGEABLE_SHARE * pcie_bytes_per_s),
@@ -394,13 +362,7 @@ def pageable_s(size_bytes: float, *, pcie_bytes_per_s: float) -> Interval:
 
 
 def host_copy_s(inputs: Sequence[InputTensor], gpu: GpuSpec, *, batch: int) -> Interval | None:
-    """Return the time that a batch's inputs take from pageable host memory; None where the link is unknown. [s]
-
-    Args:
-        inputs: the model's inputs.
-        gpu: the GPU that they are copied to.
-        batch: how many samples they hold.
-    """
+    """Return the time that a batch's inputs take from pageable host memory; None where the link is unknown. [s]"""
     if gpu.pcie_bytes_per_s is None:
         return None
     size_bytes = sum(tensor.size_bytes(batch) for tensor in inputs)
@@ -408,12 +370,7 @@ def host_copy_s(inputs: Sequence[InputTensor], gpu: GpuSpec, *, batch: int) -> I
 
 
 def with_copy(estimate: LatencyEstimate, copy_s: Interval) -> LatencyEstimate:
-    """Return an estimate of a step that waits for the copy of its inputs, bound and interval with it.
-
-    Args:
-        estimate: the step with its inputs on the device.
-        copy_s: what the copy takes. [s]
-    """
+    """Return an estimate of a step that waits for the copy of its inputs, bound and interval with it."""
     return replace(
         estimate,
         latency_s=estimate.latency_s + copy_s,

@@ -34,11 +34,6 @@ def engine_calibration(
 
     It is the part for compiled steps with the engine's constants in their place. Without constants of the engine, the
     part for compiled steps is returned as it is; its users say that it was made for other steps.
-
-    Args:
-        calibration: a whole calibration.
-        framework: the engine.
-        constants: others than those of the calibration.
     """
     compiled = calibration.parts.get("compile", calibration)
     known = calibration.engines.get(framework.value)
@@ -67,12 +62,7 @@ def engine_calibration(
 
 
 def with_convolution_widths(calibration: Calibration, framework: Framework) -> Calibration:
-    """Return an engine's calibration with the intervals of networks of convolutions.
-
-    Args:
-        calibration: the part for the engine.
-        framework: the engine.
-    """
+    """Return an engine's calibration with the intervals of networks of convolutions."""
     known = calibration.engines.get(framework.value)
     return replace(calibration, widths=_cells(known.convolutions, known)) if known else calibration
 
@@ -108,10 +98,6 @@ def least_times(calibration: Calibration, gpu: GpuSpec) -> FloatArray | None:
 
     Kernels of a graph follow one another without a host, as an engine's do. How long small ones take was timed in
     TensorRT's steps alone: a fit to saturated batches sees a third of it.
-
-    Args:
-        calibration: the part for compiled steps, with the constants of engines.
-        gpu: its clock sets the time.
     """
     known = calibration.engines.get(Framework.TENSORRT.value)
     if known is None:
@@ -132,12 +118,6 @@ def engine_factors(
     """Return what an engine's timed steps on a GPU, or on others of its architecture, add to its rates, by class.
 
     Those of convolutions stay as they are: the factors follow from transformers.
-
-    Args:
-        calibration: the part for the engine; 1 for other parts.
-        gpu: the GPU that is estimated.
-        workload: its precision chooses the factor.
-        architecture: the GPU's architecture, as calibrations name it.
     """
     known = calibration.engines.get(workload.framework.value)
     if known is None:
@@ -174,13 +154,7 @@ def knows_architecture(calibration: Calibration, workload: Workload, architectur
 
 
 def engine_notes(calibration: Calibration, gpu: GpuSpec, workload: Workload) -> tuple[str, ...]:
-    """Return notes on what an engine's estimate borrows.
-
-    Args:
-        calibration: the part that serves the engine, or what stands in for it.
-        gpu: the GPU that is estimated.
-        workload: how the step runs.
-    """
+    """Return notes on what an engine's estimate borrows."""
     notes = []
     if workload.precision is Precision.INT8 and not gains_from_int8(gpu):
         notes.append(f"{gpu.id} is no faster in int8 than in fp16, which an engine takes instead")
@@ -195,14 +169,7 @@ def engine_notes(calibration: Calibration, gpu: GpuSpec, workload: Workload) -> 
 
 
 def engine_evidence(calibration: Calibration, gpu: GpuSpec, workload: Workload, *, architecture: str) -> GpuEvidence:
-    """Classify what is known of an engine on a GPU.
-
-    Args:
-        calibration: the part for the engine.
-        gpu: the GPU that is estimated.
-        workload: how the step runs.
-        architecture: the GPU's architecture, as calibrations name it.
-    """
+    """Classify what is known of an engine on a GPU."""
     known = calibration.engines[workload.framework.value]
     label = workload.framework.product
     if workload.framework is Framework.ONNXRUNTIME:

@@ -204,12 +204,6 @@ def inherited_factors(
     What the reference GPUs have in common counts as some measurements of the architecture itself. GPUs of one
     architecture run the same kernels, so that they share most of their factors. CUDA architectures left out in turn
     were not closer to their nearest relative than to what all have in common; other vendors' are all relatives.
-
-    Args:
-        measured: the factors of GPUs with timed steps or kernels.
-        architecture: the architecture of the GPU asked for, as `architecture_key` names it.
-        transfer: the weights of GPUs with many rows, and of what all have in common.
-        relatives: architectures whose kernels it shares most, nearest first.
     """
     logs = _mean_logs([factors for factors in measured if is_reference(factors)])
     is_cuda = architecture[:1].isdigit()
@@ -328,48 +322,28 @@ def _waits_were_timed(calibration: Calibration, gpu: GpuSpec) -> bool:
 
 
 def host_of(calibration: Calibration, gpu: GpuSpec, workload: Workload) -> Host:
-    """Return the host that launches a GPU's kernels: the workload's, else one for all but GPUs with own timings.
-
-    Args:
-        calibration: the part that serves the workload.
-        gpu: the GPU; a CPU is its own host.
-        workload: how the step runs.
-    """
+    """Return the host that launches a GPU's kernels: the workload's, else one for all but GPUs with own timings."""
     if gpu.is_cpu or keeps_own_host(calibration, gpu, workload):
         return Host.CARD
     return workload.host or Host.SERVER
 
 
 def keeps_own_host(calibration: Calibration | None, gpu: GpuSpec, workload: Workload) -> bool:
-    """Return True if a GPU's steps are launched by the host of its own timings, not by the one assumed for others.
-
-    Args:
-        calibration: the part that serves the workload; None where nothing was fitted.
-        gpu: the GPU.
-        workload: how the step runs.
-    """
+    """Return True if a GPU's steps are launched by the host of its own timings, not by the one assumed for others."""
     if calibration is None or workload.host is not None or workload.framework.is_replayed:
         return False
     return measured_host(calibration, workload) is None and _waits_were_timed(calibration, gpu)
 
 
 def measured_host(calibration: Calibration, workload: Workload) -> HostCosts | None:
-    """Return what calls cost on the host that a calibration measured, which launches eager steps unless one is named.
-
-    Args:
-        calibration: the part that serves the workload.
-        workload: how the step runs.
+    """Return what calls cost on the host that a calibration measured, which launches eager steps unless one is
+    named.
     """
     return calibration.host if workload.framework is Framework.EAGER and workload.host is None else None
 
 
 def host_words(calibration: Calibration | None, workload: Workload) -> str | None:
-    """Return what launches the kernels of all GPUs, in a few words; None where graphs are replayed without a host.
-
-    Args:
-        calibration: the part that serves the workload; None where nothing was fitted.
-        workload: how the step runs.
-    """
+    """Return what launches the kernels of all GPUs, in a few words; None where graphs are replayed without a host."""
     if workload.framework.is_replayed:
         return None
     measured = None if calibration is None else measured_host(calibration, workload)
@@ -397,12 +371,7 @@ def _sides(calibration: Calibration, cell: IntervalWidth, gpu: GpuSpec, workload
 
 
 def unseen_half_width(calibration: Calibration, gpu: GpuSpec) -> float:
-    """Return what an architecture that was not timed adds to an interval in square: more where no relative was.
-
-    Args:
-        calibration: what was fitted.
-        gpu: the GPU that is estimated.
-    """
+    """Return what an architecture that was not timed adds to an interval in square: more where no relative was."""
     source = architecture_source(calibration, gpu)
     if source == architecture_key(gpu):
         return 0.0
@@ -487,13 +456,7 @@ WIDER = ", wider interval"
 
 
 def gpu_evidence(calibration: Calibration | None, gpu: GpuSpec, workload: Workload) -> GpuEvidence:
-    """Classify what a calibration knows of a GPU.
-
-    Args:
-        calibration: the part that serves the workload; None where nothing was fitted.
-        gpu: the GPU that is estimated.
-        workload: how the step runs.
-    """
+    """Classify what a calibration knows of a GPU."""
     if calibration is None or calibration.origin is None:
         return GpuEvidence(evidence=Evidence.SPEC_SHEET, reason="no calibration: engineering guesses")
     if workload.framework.value in calibration.engines:

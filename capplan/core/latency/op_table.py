@@ -132,14 +132,7 @@ _AT_ANY_BATCH = ("launches", "slowdown", "spread", "unsplit_flops")
 
 
 def kernel_table(step: ExecutedStep, *, batches: Sequence[int], anchors: Sequence[int] = ()) -> KernelTable:
-    """Tabulate a step's kernels at some batches; attention appears once per path that a GPU may take.
-
-    Args:
-        step: the step, which keeps the tables that were asked for last.
-        batches: the batches.
-        anchors: rising batches whose table the others are interpolated in, as if all had been asked for together;
-            without any, the batches determine one another.
-    """
+    """Tabulate a step's kernels at some batches; attention appears once per path that a GPU may take."""
     exact = step.recording.exact_batch
     if anchors and not exact:
         return _interpolated(kernel_table(step, batches=anchors), tuple(batches))
@@ -311,10 +304,7 @@ _HEAD_WIDTHS = (32, 64, 96, 128, 160, 192, 224, 256)
 
 
 def head_padding(width: float) -> float:
-    """Return how much more than the head's width fused attention multiplies: it rounds up to the next kernel's.
-
-    Wider heads, and those of no width in a damaged trace, run as they are.
-    """
+    """Return how much more than the head's width fused attention multiplies: it rounds up to the next kernel's."""
     return next((built / width for built in _HEAD_WIDTHS if built >= width > 0), 1.0)
 
 

@@ -103,10 +103,7 @@ class DeviceTimes:
 
     @property
     def fastest_s(self) -> FloatArray:
-        """Return the least time of a step that is believed, [GPU, batch]. [s]
-
-        It is that of reading the weights, or of the bound at the highest clock that cards reach.
-        """
+        """Return the least time of a step that is believed, [GPU, batch]. [s]"""
         return np.maximum((1 - ABOVE_PRINTED_CLOCK) * self.step_bound_s, self.weights_s)
 
 
@@ -116,12 +113,6 @@ def estimate_latencies(
     """Estimate the time of a step on each GPU at each batch; `Unsupported` where a GPU lacks the precision.
 
     Without a calibration, engineering guesses stand in for fitted efficiencies and the estimates say so.
-
-    Args:
-        step: the step.
-        gpus: the GPUs.
-        batches: the batches.
-        anchors: batches that kernels are counted at in the place of these; see `kernel_table`.
     """
     if not all(step.is_alike_on(gpu) for gpu in gpus):
         answers = _estimate_apart(step, gpus=gpus, batches=batches, anchors=anchors)

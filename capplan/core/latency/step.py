@@ -69,13 +69,7 @@ class ExecutedStep:
 
     @classmethod
     def of(cls, recording: Recording, workload: Workload, *, calibration: Calibration | None = None) -> "ExecutedStep":
-        """Fuse a traced recording for the workload's framework and select the calibration's part for it.
-
-        Args:
-            recording: A recording as traced, of the workload's configuration.
-            workload: How the step runs.
-            calibration: A whole calibration with its parts; None for engineering guesses.
-        """
+        """Fuse a traced recording for the workload's framework and select the calibration's part for it."""
         workload = in_own_precision(recording, workload)
         is_eager = workload.framework is Framework.EAGER
         if workload.framework.is_engine:

@@ -94,9 +94,6 @@ def parse_points(content: bytes, *, where: str) -> MeasurementFile:
     """Read a measurement file, or the document that `--format json` prints.
 
     A last line that lacks its end was cut off by a crash or a full disk: it is dropped, and `is_cut` reports it.
-
-    Raises:
-        MeasurementFileError: a line is damaged, holds no point, or is from a newer capplan.
     """
     if (document := _as_document(content)) is not None:
         return MeasurementFile(

@@ -185,13 +185,7 @@ class ModulesOfBatch:
 def module_times(
     hooked: Sequence[HookedModule], counted: Sequence[ModuleNode], estimated_s: Mapping[str, float] | None
 ) -> tuple[ModuleTime, ...]:
-    """Set measured times beside counts and estimates.
-
-    Args:
-        hooked: what hooks saw, in the order in which modules were called.
-        counted: the counts of every module with all below it; empty where the model could not be traced.
-        estimated_s: the device's time for what each module launches itself, by path; None without an estimate. [s]
-    """
+    """Set measured times beside counts and estimates."""
     macs = {node.path: node.macs for node in counted}
     return tuple(
         ModuleTime(

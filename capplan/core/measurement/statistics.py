@@ -42,11 +42,7 @@ class Summary:
 
 
 def summarise(samples: Sequence[float]) -> Summary:
-    """Summarise timings; percentiles are interpolated linearly between order statistics.
-
-    Raises:
-        ValueError: there is no sample.
-    """
+    """Summarise timings; percentiles are interpolated linearly between order statistics."""
     if not len(samples):
         raise ValueError("no samples to summarise")
     values = np.asarray(samples, dtype=float)
@@ -100,9 +96,6 @@ def median_ratio(
 
     Each run is resampled in circular blocks of about n^(1/3) neighbours (Politis and Romano 1992), since
     timings that follow each other are alike. The same samples and seed give the same interval.
-
-    Raises:
-        ValueError: a run has no sample, or its median is not positive.
     """
     first, second = (np.asarray(samples, dtype=float) for samples in (numerator, denominator))
     if not len(first) or not len(second):

@@ -224,15 +224,6 @@ def replay(
 
     A stream that fails stops there, unless the storage is `optional`: then it goes on without, as cuDNN does with
     an algorithm that needs no workspace.
-
-    Args:
-        sizes_bytes: each storage's requested size. [bytes]
-        events: the allocations and frees, in order.
-        capacity_bytes: what the device leaves to the allocator; None means without limit. [bytes]
-        expandable_segments: replay the allocator's mode of that name.
-        optional: storages that the stream can do without.
-        start: a checkpoint of this stream with the same sizes so far; it is used where it fits the capacity.
-        repeats: stretches of the stream that repeat, in order; those that would run alike are passed over.
     """
     if start is None or (capacity_bytes is not None and start.allocator.peak_reserved * UNIT_BYTES > capacity_bytes):
         allocator = CachingAllocator(capacity_bytes=capacity_bytes, expandable_segments=expandable_segments)

@@ -58,12 +58,6 @@ def largest_fitting_batch(
 
     A replay shows that this batch fits, and a replay or the closed form that the next one does not; or a kernel refuses
     the next one, whatever the memory. A recording that holds for one batch alone answers with that batch or 0.
-
-    Args:
-        model: the trace's memory under one workload.
-        gpu: decides workspaces and context; None takes those of an unknown device.
-        available_bytes: what the process may take. [bytes]
-        end: which end of the uncertain sizes must fit.
     """
     replays = model.replays(gpu, end)
     capacity = capacity_for_allocator(available_bytes, model.context(gpu).size_bytes, end)
@@ -82,11 +76,6 @@ def largest_certain_batch(model: MemoryModel, *, gpu: GpuSpec | None, available_
 
     It is the largest by replays of the upper end, or a few 64ths below it where the estimate of that batch, rounded up
     to the allocator's segments, is borderline. It is 0 where no batch is certain.
-
-    Args:
-        model: the trace's memory under one workload.
-        gpu: decides workspaces and context; None takes those of an unknown device.
-        available_bytes: what the process may take. [bytes]
     """
     found = largest_fitting_batch(model, gpu=gpu, available_bytes=available_bytes.low, end=End.HIGH)
     if model.recording.exact_batch is not None:
@@ -110,13 +99,7 @@ class LargestBatch:
 
 
 def largest_batches(model: MemoryModel, *, gpu: GpuSpec, utilization_fraction: float) -> LargestBatch:
-    """Find the largest batch of a GPU, for certain and by the expected sizes: one rule for every verb.
-
-    Args:
-        model: the trace's memory under one workload.
-        gpu: the GPU.
-        utilization_fraction: the share of usable memory that may be filled.
-    """
+    """Find the largest batch of a GPU, for certain and by the expected sizes: one rule for every verb."""
     available = available_memory(gpu, utilization_fraction=utilization_fraction)
     expected = largest_fitting_batch(model, gpu=gpu, available_bytes=available.expected)
     certain = largest_certain_batch(model, gpu=gpu, available_bytes=available) if expected else 0
@@ -133,13 +116,7 @@ _ANCHOR_BATCHES = (5, 17, 67, 257, 1021, 4093, 16381, 65521)
 
 
 def largest_replayed_batch(replays: StreamReplays, *, capacity_bytes: int, at_most: int) -> int:
-    """Find a batch that fits a capacity while the next does not; 0 if not even one sample fits.
-
-    Args:
-        replays: the replays of one event stream.
-        capacity_bytes: what the device leaves to the allocator. [bytes]
-        at_most: no larger batch fits, by the closed form.
-    """
+    """Find a batch that fits a capacity while the next does not; 0 if not even one sample fits."""
 
     def fits(batch: int) -> bool:
         return replays.at(batch, capacity_bytes).failed_event is None

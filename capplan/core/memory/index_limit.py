@@ -49,22 +49,13 @@ _POOLS = ("aten.max_pool2d", "aten.avg_pool2d", "aten.max_pool2d_with_indices")
 
 
 def index_limit_batch(recording: Recording) -> int | None:
-    """Return the largest batch at which every tensor has fewer than 2^31 elements; None where no tensor grows.
-
-    Args:
-        recording: the operators and shapes of one workload.
-    """
+    """Return the largest batch at which every tensor has fewer than 2^31 elements; None where no tensor grows."""
     operands = [operand for kernel in recording.kernels for operand in (*kernel.inputs, *kernel.outputs)]
     return _largest_below(recording, operands, elements=INDEX_LIMIT)
 
 
 def refused_above(recording: Recording, workload: Workload) -> int | None:
-    """Return the largest batch that no kernel refuses for its tensors' size; None where none does at any batch.
-
-    Args:
-        recording: the operators as they were traced, before fusion.
-        workload: the torch version and framework, which decide the kernels.
-    """
+    """Return the largest batch that no kernel refuses for its tensors' size; None where none does at any batch."""
     refusing: list[Operand] = []
     for kernel in recording.kernels:
         refusing += _checked_operands(kernel, workload)

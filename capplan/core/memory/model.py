@@ -145,11 +145,7 @@ class MemoryModel:
         return self._keys[capability]
 
     def check(self, batch: int) -> None:
-        """Refuse a batch that the recording does not cover.
-
-        Raises:
-            UsageError: the recording is true for another batch alone.
-        """
+        """Refuse a batch that the recording does not cover."""
         exact = self.recording.exact_batch
         if exact is not None and batch != exact:
             raise UsageError(
@@ -187,11 +183,8 @@ class MemoryModel:
     def estimate(
         self, *, batch: int, gpu: GpuSpec | None = None, available_bytes: float | None = None
     ) -> MemoryEstimate:
-        """Estimate the three peaks at a batch, by part; the process is held to `available_bytes` of the GPU, or to all.
-
-        Raises:
-            UsageError: the batch is below 1, too large for any device, or not the one the recording holds for.
-            MissingRecordingError: the trace lacks the workload's recording.
+        """Estimate the three peaks at a batch, by part; the process is held to `available_bytes` of the GPU, or
+        to all.
         """
         self.check(batch)
         if available_bytes is None and gpu is not None:

@@ -41,13 +41,7 @@ class Repeat:
 
 
 def find_repeats(words: Words, events: Sequence[int], *, first: int) -> tuple[Repeat, ...]:
-    """Find stretches that repeat at least four times, those that save most first chosen, in order of the stream.
-
-    Args:
-        words: what each event does; a block freed is named by how many events ago it was allocated.
-        events: the stream: `e` >= 0 allocates block e, `~e` frees it.
-        first: where the search begins.
-    """
+    """Find stretches that repeat at least four times, those that save most first chosen, in order of the stream."""
     found: list[tuple[int, int, int]] = []
     for period in _periods(words[first:]):
         same = (words[first:-period] == words[first + period :]).all(axis=1)
@@ -65,12 +59,7 @@ def find_repeats(words: Words, events: Sequence[int], *, first: int) -> tuple[Re
 
 
 def event_words(events: Sequence[int], kinds: NDArray[np.int64]) -> Words:
-    """Return what each event does: the kind of block that it allocates, or how long ago that which it frees was.
-
-    Args:
-        events: the stream: `e` >= 0 allocates block e, `~e` frees it.
-        kinds: a row of integers for each block; blocks with equal rows have the same size at every batch.
-    """
+    """Return what each event does: the kind of block that it allocates, or how long ago that which it frees was."""
     stream = np.array(events, dtype=np.int64)
     allocates = stream >= 0
     born = np.zeros(len(kinds), dtype=np.int64)

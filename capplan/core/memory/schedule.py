@@ -242,11 +242,7 @@ def schedule_key(
 
 
 def check_batch(constants: NDArray[np.int64], per_sample: NDArray[np.int64], batch: int) -> None:
-    """Refuse a batch whose sizes no 64-bit integer holds.
-
-    Raises:
-        UsageError: the batch is not positive, or too large to have a size.
-    """
+    """Refuse a batch whose sizes no 64-bit integer holds."""
     if batch < 1:
         raise UsageError(f"the batch size must be at least 1, not {batch}.")
     # in floats, which cannot overflow; how close to the limit a size is does not matter

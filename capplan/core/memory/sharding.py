@@ -47,13 +47,7 @@ class RankMemory:
 
 
 def rank_recording(recording: Recording, *, gpus: int, sharding: ModelSharding) -> Recording:
-    """Return a recording as one of several GPUs allocates it: what they spread among them in shares, rounded up.
-
-    Args:
-        recording: the step on one GPU.
-        gpus: how many GPUs take part; 1 changes nothing.
-        sharding: what they spread.
-    """
+    """Return a recording as one of several GPUs allocates it: what they spread among them in shares, rounded up."""
     spread = _SPREAD[sharding]
     if gpus == 1 or not spread:
         return recording
@@ -78,19 +72,7 @@ def rank_memory(
     gpus: int,
     sharding: ModelSharding,
 ) -> RankMemory:
-    """Return what each of several GPUs holds, every one with its own batch.
-
-    Args:
-        alone: the estimate of one GPU, whose batch, workspaces and context are each GPU's.
-        trace: the model.
-        recording: the step on one GPU.
-        calibration: what communication takes.
-        gpus: how many GPUs take part.
-        sharding: what they spread.
-
-    Raises:
-        UsageError: fewer than one GPU, or a sharding of training state asked of inference.
-    """
+    """Return what each of several GPUs holds, every one with its own batch."""
     if gpus < 1:
         raise UsageError(f"the number of GPUs must be at least 1, not {gpus}.")
     if recording.configuration.training is None and sharding not in (ModelSharding.REPLICAS, ModelSharding.FSDP):
@@ -139,15 +121,7 @@ def _optimizer_ops(recording: Recording) -> frozenset[int]:
 def rank_parts(
     trace: Trace, recording: Recording, calibration: MemoryCalibration, *, gpus: int, sharding: ModelSharding
 ) -> list[MemoryPart]:
-    """Return what distribution itself takes: gradient buckets, gathered weights, communication buffers.
-
-    Args:
-        trace: the model.
-        recording: the step on one GPU.
-        calibration: what communication takes.
-        gpus: how many GPUs take part; 1 takes nothing.
-        sharding: what they spread.
-    """
+    """Return what distribution itself takes: gradient buckets, gathered weights, communication buffers."""
     if gpus == 1 or sharding is ModelSharding.REPLICAS:
         return []
     parts = []

@@ -112,12 +112,7 @@ def answer_memory(
     shardings: Sequence[ModelSharding] = (),
     rule_gpus: Sequence[GpuSpec] = (),
 ) -> MemorySummary:
-    """Answer for one batch and any number of GPUs; the classic rule chooses among those named, else `rule_gpus`.
-
-    Raises:
-        UsageError: the batch is below 1, too large for any device, or not the one the recording holds for.
-        MissingRecordingError: the trace lacks the workload's recording.
-    """
+    """Answer for one batch and any number of GPUs; the classic rule chooses among those named, else `rule_gpus`."""
     first = gpus[0] if gpus else None
     answers = tuple(_answer_gpu(model, batch, gpu, utilization_fraction, others) for gpu in gpus)
     estimate = answers[0].estimate if answers else model.estimate(batch=batch)

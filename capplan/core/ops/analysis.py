@@ -76,11 +76,7 @@ class Analysis:
 
 
 def analyze_trace(trace: Trace, *, configuration: Configuration, batch: int, depth: int | None = None) -> Analysis:
-    """Count a recording at a batch size; modules deeper than `depth` count for their parents.
-
-    Raises:
-        MissingRecordingError: the trace lacks the configuration.
-    """
+    """Count a recording at a batch size; modules deeper than `depth` count for their parents."""
     recording = trace.recording(configuration)
     by_first_use = _parameters_by_first_use(trace, recording)
     by_owner = _parameters_by_owner(trace, depth)

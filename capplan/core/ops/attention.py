@@ -216,10 +216,8 @@ def attention_backend(
 
 
 def broadcasts_heads(kernel: Kernel) -> bool:
-    """Return True for queries that share heads of keys without `enable_gqa`, which only unfused attention broadcasts.
-
-    `check_batch_size_and_num_heads_dense` in aten/src/ATen/native/transformers/sdp_utils_cpp.h asks every fused kernel
-    for one batch size and one number of heads.
+    """Return True for queries that share heads of keys without `enable_gqa`, which only unfused attention
+    broadcasts.
     """
     query, key, value = (operand.shape[:-2] for operand in kernel.inputs[:3])
     return not kernel.attributes.get("enable_gqa") and not query == key == value

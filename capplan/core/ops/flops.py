@@ -359,15 +359,7 @@ def find_formula(formulas: Formulas, kernel_name: str) -> Formula | None:
 
 
 def check_operators(trace: Trace, *, where: str) -> None:
-    """Count every kernel of a trace once, so that one that cannot be counted is refused where it enters.
-
-    Args:
-        trace: a trace that somebody else may have written.
-        where: its file, for the message.
-
-    Raises:
-        TraceFileError: an operator lacks a tensor, or one has too few dimensions.
-    """
+    """Count every kernel of a trace once, so that one that cannot be counted is refused where it enters."""
     for recording_index, recording in enumerate(trace.recordings):
         batch = recording.exact_batch or min(recording.batches)
         for index, kernel in enumerate(recording.kernels):

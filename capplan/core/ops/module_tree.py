@@ -58,9 +58,6 @@ def module_tree(trace: Trace, *, configuration: Configuration, batch: int) -> tu
 
     The counts of a module are those of its own operators and of all modules below it, so that the first row, the model,
     holds the totals. A parameter that several modules share counts once, for the first of them.
-
-    Raises:
-        MissingRecordingError: the trace lacks the configuration.
     """
     recording = trace.recording(configuration)
     own_counts = _own_counts(recording, batch)

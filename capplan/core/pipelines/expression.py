@@ -29,16 +29,7 @@ _FUNCTIONS: Mapping[str, Callable[..., Number]] = {
 
 
 def evaluate(text: str, values: Mapping[str, Number], *, where: str) -> Number:
-    """Return what an expression is for the values of its parameters.
-
-    Args:
-        text: the expression, such as "steps * passes".
-        values: parameters by name.
-        where: what the expression belongs to, for refusals.
-
-    Raises:
-        UsageError: it is not arithmetic, names an unknown parameter, divides by zero or leaves the range of numbers.
-    """
+    """Return what an expression is for the values of its parameters."""
     if len(text) > _LONGEST:
         raise UsageError(f"{where}: an expression has at most {_LONGEST} characters, this one {len(text)}.")
     try:
@@ -90,11 +81,7 @@ _HOLE = re.compile(r"\{([^{}]*)\}")
 
 
 def filled(template: str, values: Mapping[str, Number], *, where: str) -> str:
-    """Return text with each expression in braces replaced by its whole value: `Nx{height // 8}` to `Nx128`.
-
-    Raises:
-        UsageError: an expression is refused, or is not a whole number.
-    """
+    """Return text with each expression in braces replaced by its whole value: `Nx{height // 8}` to `Nx128`."""
 
     def whole(match: "re.Match[str]") -> str:
         value = evaluate(match[1], values, where=where)

@@ -320,13 +320,7 @@ class PreparedPipeline(Planned):
     def moments(
         self, batch: int, gpu: GpuSpec | None, *, available_bytes: float | None
     ) -> tuple[tuple[str, MemoryEstimate], ...]:
-        """Return the memory of the process while each part of a batch of items runs, by the part's name.
-
-        Args:
-            batch: items made at once.
-            gpu: the GPU; None takes the workspaces and context of an unknown one.
-            available_bytes: what the process may take; None leaves it all of the GPU. [bytes]
-        """
+        """Return the memory of the process while each part of a batch of items runs, by the part's name."""
         found = [(part, self._at(part, run, gpu, available_bytes)) for part, run in self._running(batch)]
         return tuple(
             (part.part.name, replace(memory, batch=batch, parts=(*memory.parts, *self._other_stream(part, found))))
@@ -445,14 +439,7 @@ class PreparedPipeline(Planned):
         )
 
     def _spans(self, gpu: GpuSpec, batch: int, rows: Sequence[LatencyEstimate], end: str) -> list[PartRuns]:
-        """Return the parts of a batch over time, at one end of their intervals.
-
-        Args:
-            gpu: the GPU.
-            batch: items made at once.
-            rows: one run of each part.
-            end: `low`, `expected` or `high`.
-        """
+        """Return the parts of a batch over time, at one end of their intervals."""
         spans = []
         for part, row in zip(self.parts, rows, strict=True):
             run = self._runs(part, batch)

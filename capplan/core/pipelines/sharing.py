@@ -45,17 +45,7 @@ class SharedRecording:
 
 
 def share_sequence(recording: Recording, degrees: Degrees, *, lengths: Sequence[int], name: str) -> SharedRecording:
-    """Return what each GPU runs of a recording whose sequence is shared.
-
-    Args:
-        recording: an inference on the whole sequence.
-        degrees: the GPUs.
-        lengths: the lengths of sequences that are shared: of the image, and of image and text together.
-        name: what is shared, for refusals.
-
-    Raises:
-        UsageError: heads cannot be dealt out to as many GPUs.
-    """
+    """Return what each GPU runs of a recording whose sequence is shared."""
     lengths = [length for length in lengths if length > 1]
     kernels = [_shared(kernel, degrees, lengths, name) for kernel in recording.kernels]
     calls = recording.calls_per_kernel()
@@ -165,16 +155,7 @@ def exchange_s(
     ulysses_share: float,
     ring_share: float,
 ) -> float:
-    """Return how long GPUs wait for one another: all-to-alls of four tensors, keys and values in the ring. [s]
-
-    Args:
-        shared: the attention layers of a step.
-        degrees: the GPUs.
-        batch: samples of a run.
-        link_bytes_per_s: what a GPU sends to the others in one direction. [bytes/s]
-        ulysses_share: the share of the link that all-to-alls reach.
-        ring_share: the share that the ring reaches, as far as it is not hidden behind arithmetic.
-    """
+    """Return how long GPUs wait for one another: all-to-alls of four tensors, keys and values in the ring. [s]"""
     sent = sum(layer.calls * layer.query_bytes(batch) for layer in shared)
     ulysses_s = 4 * sent * (degrees.ulysses - 1) / degrees.ulysses / (ulysses_share * link_bytes_per_s)
     ring_s = 2 * sent * (degrees.ring - 1) / (ring_share * link_bytes_per_s)

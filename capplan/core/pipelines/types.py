@@ -123,20 +123,12 @@ class Pipeline:
         return next((part for part in self.parts if names_code(part.model, prepare=part.prepare)), None)
 
     def refuse_code(self, words: str) -> None:
-        """Refuse a pipeline with a part that names code.
-
-        Raises:
-            UsageError: there is such a part.
-        """
+        """Refuse a pipeline with a part that names code."""
         if (part := self.code_part) is not None:
             raise UsageError(f"{words}: {code_refusal(f'the part {part.name[:120]!r}')}.")
 
     def with_settings(self, settings: Mapping[str, Number]) -> "Pipeline":
-        """Return the pipeline with other values of its parameters.
-
-        Raises:
-            UsageError: it has no such parameter.
-        """
+        """Return the pipeline with other values of its parameters."""
         for name in settings:
             if name not in self.parameters:
                 meant = nearest_names(name, self.parameters) or sorted(self.parameters)
@@ -144,11 +136,7 @@ class Pipeline:
         return replace(self, parameters={**self.parameters, **settings})
 
     def values(self, batch: int) -> Mapping[str, Number]:
-        """Return the parameters, what is derived from them, and the batch.
-
-        Raises:
-            UsageError: an expression is refused.
-        """
+        """Return the parameters, what is derived from them, and the batch."""
         values: dict[str, Number] = {**self.parameters, BATCH_NAME: batch}
         for name, text in self.derived.items():
             values[name] = evaluate(text, values, where=f"{self.name}: {name}")
@@ -181,11 +169,7 @@ class Pipeline:
         return ""
 
     def filled(self, part: Part) -> Part:
-        """Return a part whose inputs and steps have the parameters' values in the place of expressions.
-
-        Raises:
-            UsageError: an expression is refused, or is not whole.
-        """
+        """Return a part whose inputs and steps have the parameters' values in the place of expressions."""
         values, where = self.values(1), f"{self.name}: {part.name}"
         return replace(
             part,
@@ -194,11 +178,7 @@ class Pipeline:
         )
 
     def runs(self, part: Part, batch: int) -> "Runs":
-        """Return how often a part runs for a batch of items, and how many samples a run takes.
-
-        Raises:
-            UsageError: an expression is refused; runs are negative or too many; or samples are not whole.
-        """
+        """Return how often a part runs for a batch of items, and how many samples a run takes."""
         values, where = self.values(batch), f"{self.name}: {part.name}"
         times = evaluate(part.times, values, where=f"{where}: times")
         samples = round(batch * evaluate(part.samples, values, where=f"{where}: samples"), 9)  # 49 · (1 / 49) is not 1

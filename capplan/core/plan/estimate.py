@@ -195,15 +195,7 @@ def _energy(steps: Sequence[TracedStep], gpu: GpuSpec, curve: Curve, law: PowerL
 def report_estimate(
     steps: Sequence[TracedStep], gpu: GpuSpec, curve: Curve, adviser: Adviser, *, gain_fraction: float
 ) -> EstimateReport:
-    """Return what is reported of one GPU: its curve, the largest batch in detail, and advice.
-
-    Args:
-        steps: the steps that the curve's batches hold at, that of the largest batch last.
-        gpu: the GPU.
-        curve: its times over the batches.
-        adviser: what advice is drawn from.
-        gain_fraction: the knee is the batch beyond which doubling gains less throughput.
-    """
+    """Return what is reported of one GPU: its curve, the largest batch in detail, and advice."""
     step = steps[-1].step
     detail = break_down(step, gpu=gpu, batch=curve[-1].batch, slowdown=curve[-1].slowdown)
     assert not isinstance(detail, Unsupported)

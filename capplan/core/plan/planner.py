@@ -142,11 +142,7 @@ class Prepared(Planned):
         calibration: Calibration | None,
         memory_calibration: MemoryCalibration = UNCALIBRATED,
     ) -> "Prepared":
-        """Prepare the memory, the step and the counts of a trace.
-
-        Raises:
-            MissingRecordingError: the trace lacks the workload's recording.
-        """
+        """Prepare the memory, the step and the counts of a trace."""
         recording = trace.recording(workload.configuration)
         return cls(
             trace=trace,
@@ -287,20 +283,7 @@ def make_plan(
     sort: SortKey = SortKey.THROUGHPUT,
     power_law: PowerLaw | None = None,
 ) -> Plan:
-    """Answer for every GPU and batch: does it fit, how fast is it, and what binds it.
-
-    Args:
-        prepared: the trace under a workload; what it holds may come from an earlier plan.
-        gpus: the GPUs to judge.
-        batches: the batches to judge on each GPU.
-        limits: memory that may be filled, latency and throughput.
-        offers: the on-demand offers of each GPU that count, as `offers_to_plan_with` returns them; None for no prices.
-        sort: the order of the fits.
-        power_law: the law of power; None leaves power and energy out.
-
-    Raises:
-        UsageError: the trace holds at one batch alone, and another is listed.
-    """
+    """Answer for every GPU and batch: does it fit, how fast is it, and what binds it."""
     gpus, workload = list(gpus), prepared.workload
     part = part_for(prepared.calibration, workload) if prepared.calibration else None
     question = _Judging(planned=prepared, limits=limits, offers=offers or {}, law=power_law)
@@ -425,15 +408,7 @@ def _judge_all(question: _Judging, gpus: Sequence[GpuSpec], batches: Batches) ->
 def with_energy(
     planned: Planned, judged: Iterable[Fit | Rejection], law: PowerLaw, *, max_draw_w: float | None
 ) -> list[Fit | Rejection]:
-    """Return fits with their power and energy; those that draw more than a limit are rejected.
-
-    Args:
-        planned: What is planned.
-        judged: Fits and rejections.
-        law: The law of power.
-        max_draw_w: The most that all GPUs of a fit may draw together; None for no limit. GPUs whose power is not known
-            do not keep one. [W]
-    """
+    """Return fits with their power and energy; those that draw more than a limit are rejected."""
     found: list[Fit | Rejection] = []
     for answer in judged:
         if isinstance(answer, Rejection):

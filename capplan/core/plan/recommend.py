@@ -31,13 +31,7 @@ _AS_FAST = 0.98
 
 
 def with_recommendations(plan: Plan, *, named: Collection[str] = (), offers: Mapping[str, int] | None = None) -> Plan:
-    """Return a plan with its recommendations and the short list of GPUs to set side by side.
-
-    Args:
-        plan: a plan with its prices.
-        named: ids of the GPUs that the question names itself.
-        offers: how many providers rent each GPU on demand; without it, GPUs with a price count as offered once.
-    """
+    """Return a plan with its recommendations and the short list of GPUs to set side by side."""
     fits = [fit for fit in plan.fits if is_takeable(fit.gpu, named)] or list(plan.fits)
     if not fits:
         return plan
@@ -256,13 +250,6 @@ def latencies_under_cap(
     """Estimate the time of each batch on each GPU under the law's cap; `Unsupported` where the cap cannot be set.
 
     The interval joins that of the time, of the power that is drawn without the cap, and of the exponent.
-
-    Args:
-        latencies: Estimates the times without a cap.
-        work: Counts what one GPU does in a step at each batch.
-        gpus: The GPUs.
-        batches: The batches.
-        law: The law of power, with the cap; None or a law without a cap changes nothing.
     """
     rows = latencies(gpus, batches)
     if law is None or law.cap_w is None:
@@ -312,13 +299,7 @@ def _ratios(rows: Sequence[Sequence[LatencyEstimate]], times_s: Sequence[float])
 
 
 def _lengthened(points: Sequence[LatencyEstimate], factor: Interval, *, cap_w: float) -> LatencyEstimate:
-    """Return a point that takes so many times as long; what binds it is mixed from its estimates at lower clocks.
-
-    Args:
-        points: The point at the card's own clock, and at each of `PROBED_CLOCKS`.
-        factor: How many times as long it takes.
-        cap_w: The power limit. [W]
-    """
+    """Return a point that takes so many times as long; what binds it is mixed from its estimates at lower clocks."""
     point, times_s = points[0], [other.latency_s.expected for other in points]
     mix = clock_mix(times_s, factor.expected)
     spent_s = {

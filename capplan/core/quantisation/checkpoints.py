@@ -17,13 +17,6 @@ def checkpoint_scheme(config: Mapping[str, Any], *, where: str) -> Scheme:
 
     Known methods are bitsandbytes (8 and 4 bits), gptq, awq, fp8 and fbgemm_fp8, compressed-tensors, mxfp4, modelopt
     and torchao.
-
-    Args:
-        config: the value of `quantization_config`.
-        where: the file, for messages.
-
-    Raises:
-        UsageError: the method is not known, or its numbers are not valid.
     """
     method = str(config.get("quant_method") or "").lower()
     if not method and (config.get("load_in_4bit") or config.get("load_in_8bit")):

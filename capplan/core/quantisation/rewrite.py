@@ -42,13 +42,6 @@ def quantise_trace(trace: Trace, scheme: Scheme) -> Trace:
     """Return a trace whose linear layers run with quantised weights, as `torchao.quantize_` or a checkpoint would.
 
     Embeddings, norms, biases, convolutions, and output embeddings of language models stay in the model's own dtype.
-
-    Args:
-        trace: the trace of the model at full width.
-        scheme: how its linear layers are quantised.
-
-    Raises:
-        UsageError: it has no linear layer that can be quantised, or a recording is of training steps or autocast.
     """
     for recording in trace.recordings:
         _refuse(recording, scheme)

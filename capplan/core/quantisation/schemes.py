@@ -179,16 +179,7 @@ ACTIVATIONS = ("int8", "fp8")
 
 
 def find_scheme(weights: str | None, activations: str | None) -> Scheme | None:
-    """Return the scheme that `--weights` and `--activations` ask for; None where neither is given.
-
-    Args:
-        weights: int8, int4, fp8 or nvfp4, a scheme's name, or torchao's name of one.
-        activations: int8 or fp8, for which weights of the same format are taken where none are named.
-
-    Raises:
-        UnknownNameError: no such format.
-        UsageError: no kernel of PyTorch takes these two together.
-    """
+    """Return the scheme that `--weights` and `--activations` ask for; None where neither is given."""
     if weights is None and activations is None:
         return None
     if activations is not None and activations not in ACTIVATIONS:
@@ -232,12 +223,7 @@ class PackedWeight:
 
 
 def pack(scheme: Scheme, shape: tuple[int, ...]) -> PackedWeight:
-    """Return the tensors that store a weight of [.., outputs, inputs].
-
-    Args:
-        scheme: How it is quantised.
-        shape: Its shape, in elements.
-    """
+    """Return the tensors that store a weight of [.., outputs, inputs]."""
     *experts, rows, columns = shape
     others = []
     for index, scales in enumerate(scheme.scales):

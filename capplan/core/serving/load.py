@@ -25,12 +25,7 @@ class Level:
 
 
 def days_in_use(hours: frozenset[int], days: int) -> tuple[float, ...]:
-    """Return for each hour of a week whether it is in use, as 1 or 0.
-
-    Args:
-        hours: The hours of a day in use, from 0 to 23.
-        days: The days of a week in use.
-    """
+    """Return for each hour of a week whether it is in use, as 1 or 0."""
     day = tuple(float(hour in hours) for hour in range(HOURS_PER_DAY))
     return day * days + (0.0,) * (HOURS_PER_DAY * (DAYS_PER_WEEK - days))
 
@@ -41,10 +36,6 @@ def levels_of(weekly_per_s: tuple[float, ...], peak_per_s: float) -> tuple[Level
 
     Machines that start in hour h for hour h + 1 are paid for the start-up: Σ max(0, m(h + 1) - m(h)) of them start,
     which is Σ m(max(r(h), r(h + 1))) - Σ m(r(h)), since the machines m grow with the rate r.
-
-    Args:
-        weekly_per_s: The rate of every hour of a week. [1/s]
-        peak_per_s: The rate that the levels are shares of. [1/s]
     """
     weeks = 365 / DAYS_PER_WEEK
     hours = Counter(weekly_per_s)

@@ -104,15 +104,7 @@ class Reliability:
         return total
 
     def spares_for(self, target: float, *, need: int, server_slots: int, full_servers: bool, least: int = 0) -> int:
-        """Return the fewest spare servers with which enough are up for a share of the time, 100 at most.
-
-        Args:
-            target: The share of time.
-            need: GPUs that carry the load.
-            server_slots: GPUs that a server holds.
-            full_servers: True if servers come only full.
-            least: Spare servers that are wanted in any case.
-        """
+        """Return the fewest spare servers with which enough are up for a share of the time, 100 at most."""
         for spares in range(least, _MOST_SPARES):
             fleet = make_fleet(need=need, spares=spares, server_slots=server_slots, full_servers=full_servers)
             if self.of_fleet(fleet) >= target:
@@ -164,12 +156,7 @@ class Exchange:
     network_bytes_per_s: float
 
     def kept_fraction(self, *, step_s: float, is_across: bool) -> float:
-        """Return the share of its rate that a GPU keeps when it exchanges gradients with others.
-
-        Args:
-            step_s: Time of one step on one GPU. [s]
-            is_across: True if the exchange leaves the server.
-        """
+        """Return the share of its rate that a GPU keeps when it exchanges gradients with others."""
         inside = step_s / (step_s * (1 + self.inside_fraction) + self.inside_s)
         if not is_across:
             return inside
@@ -187,13 +174,7 @@ class ParallelRates:
     across_per_s: float
 
     def rate_for(self, demand_per_s: float, *, server_slots: int, full_servers: bool) -> float:
-        """Return the rate of one GPU of the smallest fleet that carries a demand. [1/s]
-
-        Args:
-            demand_per_s: Samples per second that the fleet must reach.
-            server_slots: GPUs that a server or rented instance holds.
-            full_servers: True if servers come only full, so that all their GPUs train.
-        """
+        """Return the rate of one GPU of the smallest fleet that carries a demand. [1/s]"""
         if demand_per_s <= self.alone_per_s * _EQUAL and (server_slots == 1 or not full_servers):
             return self.alone_per_s
         fits = ceil_guarded(demand_per_s / self.within_per_s) <= server_slots
@@ -203,14 +184,7 @@ class ParallelRates:
 def parallel_rates(
     *, alone_per_s: float, step_s: float, scaling_fraction: float, exchange: Exchange | None
 ) -> ParallelRates:
-    """Return the rates of a GPU alone and beside others.
-
-    Args:
-        alone_per_s: Rate of one GPU alone. [1/s]
-        step_s: Time of one of its steps. [s]
-        scaling_fraction: Share of the rate that is kept at most, whatever the links.
-        exchange: What is exchanged over which links; None where it is unknown.
-    """
+    """Return the rates of a GPU alone and beside others."""
     inside, across = (
         min(scaling_fraction, exchange.kept_fraction(step_s=step_s, is_across=is_across) if exchange else 1.0)
         for is_across in (False, True)

@@ -45,9 +45,6 @@ def greedy_batching(*, rate_per_s: float, batch_times_s: BatchTimes) -> GreedyBa
 
     The number waiting at a completion is a chain n' = max(n - B, 0) + Poisson(λ·s(min(n, B))); from 0 the server
     idles 1/λ and then takes a batch of one. Response is L/λ, L by renewal reward over these cycles.
-
-    Raises:
-        UnstableError: the rate reaches the capacity.
     """
     largest = len(batch_times_s)
     if rate_per_s >= capacity_per_s(batch_times_s):

@@ -35,13 +35,7 @@ class OperatingPoint:
     parallel: ParallelRates | None = None
 
     def in_servers(self, demand_per_s: float, *, server_slots: int, full_servers: bool) -> "OperatingPoint":
-        """Return the point with the rate that GPUs keep when they train together in servers of a size.
-
-        Args:
-            demand_per_s: Samples per second that the fleet must reach.
-            server_slots: GPUs that a server or rented instance holds.
-            full_servers: True if servers come only full.
-        """
+        """Return the point with the rate that GPUs keep when they train together in servers of a size."""
         if self.parallel is None:
             return self
         rate = self.parallel.rate_for(demand_per_s, server_slots=server_slots, full_servers=full_servers)
@@ -127,15 +121,7 @@ class Capacity:
         latency_factor: float = 1.0,
         largest_batch: int | None = None,
     ) -> OperatingPoint:
-        """Return how GPUs that train together are run in servers of a size: the smallest batch of nearly the most.
-
-        Args:
-            demand_per_s: Samples per second that the fleet must reach.
-            server_slots: GPUs that a server or rented instance holds.
-            full_servers: True if servers come only full.
-            latency_factor: How many times longer steps take than expected.
-            largest_batch: The batch to take; None chooses.
-        """
+        """Return how GPUs that train together are run in servers of a size: the smallest batch of nearly the most."""
         held = self.operating_points(limit_s=None, latency_factor=latency_factor)
         placed = [
             point.in_servers(demand_per_s, server_slots=server_slots, full_servers=full_servers)

@@ -204,11 +204,7 @@ def _serving_label(conditions: ServingConditions) -> str:
 
 
 def definition_to_json(definition: Definition) -> dict[str, object]:
-    """Return a sweep's definition as plain values, as the manifest keeps it.
-
-    Args:
-        definition: the sweep.
-    """
+    """Return a sweep's definition as plain values, as the manifest keeps it."""
     return {
         "models": [_without_empty(entry) for entry in definition.models],
         "gpus": [_without_empty(entry) for entry in definition.gpus],

@@ -79,12 +79,7 @@ _OWN_PARTS = re.compile(r"`[^`]*`|\([^()]*\)|'[^']*'|\"[^\"]*\"|\S*[\d_]\S*")
 
 
 def group_failures(failures: Iterable[tuple[str, Failed]]) -> tuple[FailureGroup, ...]:
-    """Group failures by kind and reason, the largest group first.
-
-    Args:
-        failures: models with why they failed. Names and numbers do not distinguish groups; a group of one has its
-            reason in full.
-    """
+    """Group failures by kind and reason, the largest group first."""
     groups: dict[tuple[str, str], list[tuple[str, Failed]]] = {}
     for model, failed in failures:
         first = failed.reason.replace(model, "…").partition("; ")[0]

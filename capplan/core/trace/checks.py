@@ -38,11 +38,7 @@ _AT_LEAST_ONE = ("groups", "group", "num_groups", "hidden_size", "layers")
 
 
 def check_trace(document: Mapping[str, Any]) -> None:
-    """Check a trace's JSON document.
-
-    Raises:
-        DamageError: a part is missing, of another type, or out of range.
-    """
+    """Check a trace's JSON document."""
     for key in ("name", "target", "class_name"):
         check_text(member(document, key, ""), key)
     parameters = as_list(member(document, "parameters", ""), "parameters")

@@ -48,11 +48,7 @@ def dump_trace(trace: Trace, *, compress: bool) -> bytes:
 
 
 def load_trace(content: bytes, *, where: str) -> Trace:
-    """Read a trace from the bytes of its file, compressed or not.
-
-    Raises:
-        TraceFileError: truncated, damaged, changed since it was written, no trace, or written by a newer capplan.
-    """
+    """Read a trace from the bytes of its file, compressed or not."""
     document = _parse(content, where=where)
     version = document.get("schema_version")
     if type(version) is not int or version < 1:

@@ -40,11 +40,7 @@ class VisionTower:
         return (self.attention_width + self.window_width) / max(self.layers, 1)
 
     def attention_flops(self, patches: float) -> float:
-        """Compute the FLOPs of attention between the patches of one image: queries by keys, and weights by values.
-
-        Args:
-            patches: Patches of the image.
-        """
+        """Compute the FLOPs of attention between the patches of one image: queries by keys, and weights by values."""
         windowed = self.window_width * min(patches, float(self.window_patches))
         return 4.0 * patches * (self.attention_width * patches + windowed)
 

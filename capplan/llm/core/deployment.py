@@ -128,13 +128,7 @@ class ServingDeployment:
     def service(
         self, constants: Constants, *, flags: SchedulerFlags = DEFAULT_FLAGS, time_factor: float = 1.0
     ) -> ServedDeployment:
-        """Return the deployment ready to be asked for times.
-
-        Args:
-            constants: Efficiencies.
-            flags: Options that the engine gets instead of its defaults.
-            time_factor: By what factor its steps take longer than the constants say.
-        """
+        """Return the deployment ready to be asked for times."""
         return ServedDeployment(
             kernels=self.kernels, machine=self.machine, engine=self.engine, constants=constants, flags=flags,
             time_factor=time_factor,
@@ -175,23 +169,7 @@ def build_deployment(
     power_law: PowerLaw | None = None,
     cpu: GpuSpec | None = None,
 ) -> ServingDeployment:
-    """Check a deployment, divide its memory and reduce it to kernels.
-
-    Args:
-        words: What names the deployment.
-        model: Its model.
-        gpu: Its GPU.
-        constants: Memory rules of the engines.
-        relatives: Ids of models that have the same layers.
-        assumes_narrow_cache: True to take a KV format that is not stated as fp8 where weights are narrower than 16
-            bits.
-        power_law: The law of power, whose cap the GPU is given; None where it keeps its own limit.
-        cpu: The host's CPU; needed where layers or experts are left to it.
-
-    Raises:
-        CapplanError: The engine or format is not known, or the model cannot be shared that way, or the GPU cannot take
-            the cap.
-    """
+    """Check a deployment, divide its memory and reduce it to kernels."""
     engine = find_engine(words.engine)
     machine = _machine(gpu, words, power_law)
     if cpu is not None:

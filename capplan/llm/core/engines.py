@@ -73,12 +73,7 @@ class EngineMemoryRules:
     source: str
 
     def other(self, *, tensor: int, pipeline: int) -> float:
-        """Return the bytes outside PyTorch's allocator on one GPU.
-
-        Args:
-            tensor: GPUs that share each matrix.
-            pipeline: Pipeline stages.
-        """
+        """Return the bytes outside PyTorch's allocator on one GPU."""
         if tensor == 1 and pipeline > 1:
             return self.stage_other_bytes
         return self.other_bytes[max(key for key in self.other_bytes if key <= tensor)]
@@ -94,12 +89,6 @@ def sglang_static_fraction(*, total_bytes: float, tensor: int, pipeline: int, da
     per GPU of the replica. Attention data parallelism, whose ranks its --tp-size counts, takes 3 MiB more per sequence
     of that graph and rank, and 4.5 MiB where the graph holds more than 300. GPUs above 60 GiB reserve 10 GiB at least
     (`_handle_gpu_memory_settings` in `server_args.py` of SGLang 0.5.5).
-
-    Args:
-        total_bytes: Memory of one GPU. [bytes]
-        tensor: GPUs that share each matrix.
-        pipeline: Pipeline stages.
-        data: Ranks of attention data parallelism.
     """
     total = total_bytes / _MIB
     gib = total / 1024
@@ -119,9 +108,6 @@ def sglang_chunk_tokens(total_bytes: float) -> int:
 
     It follows the memory of a GPU (`_handle_gpu_memory_settings` in `server_args.py` of SGLang 0.5.5), and attention
     data parallelism divides it among its ranks (`_handle_data_parallelism` there).
-
-    Args:
-        total_bytes: Memory of one GPU. [bytes]
     """
     gib = total_bytes / (1 << 30)
     return 2048 if gib < 35 else 4096 if gib < 60 else 8192 if gib < 160 else 16384
@@ -132,10 +118,6 @@ def vllm_step_limits(gpu_id: str, *, total_bytes: float) -> tuple[int, int]:
 
     GPUs of 70 GiB and more except the A100 get 8,192 tokens and 1,024 sequences, others 2,048 and 256
     (`EngineArgs.get_batch_defaults` of vLLM 0.19).
-
-    Args:
-        gpu_id: Id of the GPU.
-        total_bytes: Memory of one GPU. [bytes]
     """
     return (8192, 1024) if total_bytes >= 70 * (1 << 30) and not gpu_id.startswith("a100") else (2048, 256)
 
@@ -144,12 +126,6 @@ def step_tokens(engine: Engine, gpu_id: str, *, total_bytes: float, data: int) -
     """Return the most tokens that one rank computes in a step by an engine's default.
 
     TensorRT-LLM's max_num_tokens (`BuildConfig` of 1.0) and llama-server's batch are the same on every GPU.
-
-    Args:
-        engine: The engine.
-        gpu_id: Id of the GPU.
-        total_bytes: Memory of one GPU. [bytes]
-        data: Ranks of attention data parallelism.
     """
     match engine:
         case Engine.VLLM:
@@ -188,13 +164,8 @@ class EngineSupport:
     def problem(
         self, gpu: GpuSpec, engine: Engine, *, version: tuple[int, ...] | None = None, weights: str
     ) -> str | None:
-        """Return why an engine does not run a format on a GPU, and what would; None where nothing is known against it.
-
-        Args:
-            gpu: The GPU.
-            engine: The engine.
-            version: Its version; None for the newest.
-            weights: Format of the weights.
+        """Return why an engine does not run a format on a GPU, and what would; None where nothing is known
+        against it.
         """
         capability, runs = gpu.compute_capability, self.engines.get(engine)
         family = gpu.architecture if capability is None else ".".join(map(str, capability))
@@ -237,12 +208,7 @@ class LlmMemoryConstants:
     support: EngineSupport = field(default_factory=EngineSupport)
 
     def find(self, engine: Engine, version: tuple[int, ...] | None) -> EngineMemoryRules:
-        """Return the rules of an engine's version, the newest if none is named, the oldest if it is older than all.
-
-        Args:
-            engine: The engine.
-            version: Its version, such as (0, 19).
-        """
+        """Return the rules of an engine's version, the newest if none is named, the oldest if it is older than all."""
         of_engine = [rules for rules in self.engines if rules.engine is engine]
         if version is None:
             return of_engine[-1]
@@ -250,14 +216,7 @@ class LlmMemoryConstants:
 
 
 def parse_version(text: str) -> tuple[int, ...]:
-    """Return the leading numbers of a version, such as (0, 19) of 0.19.1rc2 or (1, 2) of v1.2.
-
-    Args:
-        text: The version.
-
-    Raises:
-        SpecError: It does not begin with a number.
-    """
+    """Return the leading numbers of a version, such as (0, 19) of 0.19.1rc2 or (1, 2) of v1.2."""
     numbers = re.match(r"v?(\d{1,6}(?:\.\d{1,6}){0,2})", text.strip())
     if numbers is None:
         raise SpecError(f"{text!r} is not a version; write it as 0.19 or 1.2.0.")

@@ -28,14 +28,7 @@ _KV_FORMATS = {
 
 
 def kv_element_bytes(name: str) -> float:
-    """Return the bytes of one cached element in a number format, scales included.
-
-    Args:
-        name: Such as bf16, fp8 or q8_0.
-
-    Raises:
-        UnknownNameError: The name is not known.
-    """
+    """Return the bytes of one cached element in a number format, scales included."""
     found = _KV_FORMATS.get(name.lower().replace("-", "_"))
     if found is None:
         raise UnknownNameError("KV cache format", name, _KV_FORMATS, hint=f"Known: {', '.join(_KV_FORMATS)}.")
@@ -81,12 +74,7 @@ class StageCache:
         return frozenset(layer.window for layer in self.layers if layer.window is not None)
 
     def sequence_bytes(self, tokens: int, *, block: int = 1) -> float:
-        """Return what a sequence keeps: every layer at most its window, rounded up to blocks.
-
-        Args:
-            tokens: Length of the sequence.
-            block: Tokens of one block of the cache.
-        """
+        """Return what a sequence keeps: every layer at most its window, rounded up to blocks."""
         return self.state_bytes + sum(
             layer.token_bytes * _blocks(min(tokens, layer.window or tokens), block) * block for layer in self.layers
         )
@@ -98,11 +86,6 @@ def state_element_bytes(architecture: Architecture, engine: Engine, *, version: 
     vLLM keeps what `mamba_ssm_cache_dtype` or `mamba_ssm_dtype` of the configuration says, 32 bits for Nemotron-H where
     it says nothing, and the model's 16 bits otherwise (MambaStateDtypeCalculator and model_executor/models/config.py of
     vLLM 0.33). Before 0.14 it is taken to keep 16 bits always, other engines 32 bits where nothing is stated.
-
-    Args:
-        architecture: The model.
-        engine: The engine.
-        version: Its version, None for the newest.
     """
     if engine is not Engine.VLLM:
         return architecture.state_bytes or 4.0
@@ -112,29 +95,14 @@ def state_element_bytes(architecture: Architecture, engine: Engine, *, version: 
 def stage_cache(
     architecture: Architecture, *, sharding: Sharding, element_bytes: float, state_bytes: float = 4.0, stage: int = 0
 ) -> StageCache:
-    """Describe the KV cache of one GPU of a pipeline stage.
-
-    Args:
-        architecture: The model.
-        sharding: How the GPUs share the model.
-        element_bytes: Bytes of one cached element, scales included.
-        state_bytes: Bytes of one element of recurrent states.
-        stage: Index of the pipeline stage.
-    """
+    """Describe the KV cache of one GPU of a pipeline stage."""
     indices = stage_layers(len(architecture.layers), sharding.pipeline)[stage]
     layers = (layer_cache(architecture.layers[index], sharding.tensor, element_bytes, state_bytes) for index in indices)
     return StageCache(layers=tuple(layer for layer in layers if layer is not None))
 
 
 def layer_cache(layer: Layer, tensor: int, element_bytes: float, state_bytes: float) -> LayerCache | None:
-    """Describe what one layer keeps on one GPU; None for nothing.
-
-    Args:
-        layer: The layer.
-        tensor: GPUs of tensor parallelism.
-        element_bytes: Bytes of one cached element, scales included.
-        state_bytes: Bytes of one element of recurrent states.
-    """
+    """Describe what one layer keeps on one GPU; None for nothing."""
     match layer.mixer:
         case Attention() as mixer:
             if mixer.kv_owner is not None:
@@ -214,27 +182,15 @@ class PagedPool:
         return max(layer.token_bytes for layer in self.cache.layers) * self.block_tokens
 
     def pages(self, pool_bytes: float) -> int:
-        """Return the number of pages in a pool, each of one group.
-
-        Args:
-            pool_bytes: Size of the pool. [bytes]
-        """
+        """Return the number of pages in a pool, each of one group."""
         return floor(pool_bytes / (self.page_bytes * self.group_size))
 
     def tokens(self, pool_bytes: float) -> int:
-        """Return what vLLM logs as the size of its cache: pages that every group gets, times the block.
-
-        Args:
-            pool_bytes: Size of the pool. [bytes]
-        """
+        """Return what vLLM logs as the size of its cache: pages that every group gets, times the block."""
         return self.pages(pool_bytes) // len(self.groups) * self.block_tokens
 
     def sequence_pages(self, tokens: int) -> int:
-        """Return the pages that a sequence keeps; a window that slides touches one block more than it fills.
-
-        Args:
-            tokens: Length of the sequence.
-        """
+        """Return the pages that a sequence keeps; a window that slides touches one block more than it fills."""
         total = 0
         for layer in self.groups:
             if layer.state_bytes:
@@ -251,11 +207,5 @@ class PagedPool:
 
 
 def uniform_tokens(cache: StageCache, pool_bytes: float, *, block: int) -> int:
-    """Return the tokens that a pool of blocks holds if every layer keeps every token.
-
-    Args:
-        cache: The layers' caches.
-        pool_bytes: Size of the pool. [bytes]
-        block: Tokens of one block.
-    """
+    """Return the tokens that a pool of blocks holds if every layer keeps every token."""
     return floor(pool_bytes / (cache.bytes_per_token * block)) * block

@@ -38,9 +38,6 @@ class Attention:
         """Return the keys that a causal token attends to, in the mean over the tokens of a sequence.
 
         s/2 without a window, w·(1 − w/2s) behind one that slides, and w/2 within chunks.
-
-        Args:
-            sequence: Tokens of the sequence, s.
         """
         seen = min(sequence, self.window or sequence)
         return seen / 2 if self.chunked else seen * (1 - seen / (2 * sequence))

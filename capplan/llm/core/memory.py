@@ -86,10 +86,8 @@ class StageMemory:
         return uniform_tokens(self.cache, self.pool_bytes, block=self.block_tokens)
 
     def sequences(self, tokens: int) -> int:
-        """Return how many sequences of a length fit in a stage that keeps any, each layer keeping at most its window.
-
-        Args:
-            tokens: Length of each sequence.
+        """Return how many sequences of a length fit in a stage that keeps any, each layer keeping at most its
+        window.
         """
         if self.pool_bytes <= 0:
             return 0
@@ -122,9 +120,6 @@ class ServingMemory:
         Every stage keeps its layers' share of each. Stages with equal pools need not hold equally many, because the
         layers that keep whole sequences lie unevenly among those with a window. Where no layer on the GPUs keeps
         anything, they are as many as the engine runs at a time.
-
-        Args:
-            tokens: Length of each sequence.
         """
         if not self.fits:
             return 0
@@ -132,11 +127,7 @@ class ServingMemory:
         return min(fitting, default=self.deployment.max_sequences) * self.deployment.sharding.data
 
     def longest(self, limit: int) -> int:
-        """Return the longest sequence that fits alone.
-
-        Args:
-            limit: Longest length asked for.
-        """
+        """Return the longest sequence that fits alone."""
         return largest_true(lambda tokens: self.sequences(tokens) > 0, 0, limit + 1)
 
 
@@ -147,11 +138,7 @@ def _tokens_or_pool(stage: StageMemory) -> float:
 
 
 def divide_memory(deployment: Deployment) -> ServingMemory:
-    """Divide the memory of every GPU of a deployment.
-
-    Args:
-        deployment: What is served, and how.
-    """
+    """Divide the memory of every GPU of a deployment."""
     stages = range(deployment.sharding.pipeline)
     return ServingMemory(deployment=deployment, stages=tuple(_stage_memory(deployment, stage) for stage in stages))
 
@@ -161,9 +148,6 @@ def engine_layout(engine: Engine) -> EngineLayout:
 
     vLLM and SGLang pad the vocabulary to 64 rows per GPU and the experts of MXFP4 to 128 columns and 256 rows, and
     keep the rotary embedding as a table (vLLM 0.19, `vocab_parallel_embedding` and `mxfp4`).
-
-    Args:
-        engine: The engine.
     """
     if engine in (Engine.VLLM, Engine.SGLANG):
         return EngineLayout(
@@ -173,12 +157,7 @@ def engine_layout(engine: Engine) -> EngineLayout:
 
 
 def layers_on_gpu(architecture: Architecture, sharding: Sharding) -> Architecture:
-    """Return a model without the layers that are left in host memory, whose cache lies there, too.
-
-    Args:
-        architecture: The model.
-        sharding: How the GPUs and the host share it.
-    """
+    """Return a model without the layers that are left in host memory, whose cache lies there, too."""
     offload = sharding.offload
     whole = 0 if offload is None else offload.host_layers(len(architecture.layers))
     return replace(architecture, layers=architecture.layers[whole:]) if whole else architecture
@@ -249,10 +228,6 @@ def activation_bytes(deployment: Deployment, *, samples: bool = True) -> float:
     The profiling run of vLLM samples from `max_sequences` sequences and runs `batched_tokens` tokens; the larger of
     the two peaks counts. The workspace of the experts stays allocated, so that it adds to both, and so does the
     image encoder's.
-
-    Args:
-        deployment: What is served, and how.
-        samples: False for a pipeline stage that has no output head.
     """
     architecture, constants = deployment.architecture, deployment.engine.activation
     if not samples and constants.stage_bytes is not None:

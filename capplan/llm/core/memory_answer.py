@@ -120,16 +120,7 @@ class MemoryAnswer:
 def answer_memory(
     request: StatedDeployment, constants: LlmMemoryConstants, *, alternatives: bool = True
 ) -> MemoryAnswer:
-    """Divide the memory of the GPUs that a request describes.
-
-    Args:
-        request: What is asked.
-        constants: The memory rules of engines.
-        alternatives: Also answer what other choices would change.
-
-    Raises:
-        UsageError: The model cannot be shared or stored that way, or the context is longer than it allows.
-    """
+    """Divide the memory of the GPUs that a request describes."""
     architecture = request.model.architecture
     check_sharding(architecture, request.sharding)
     _check_engine(request)
@@ -214,11 +205,6 @@ def default_kv(model: LanguageModel, quantisation: Quantisation, engine: Engine)
 
     Engines follow the checkpoint: fp8 where it holds scales for such a cache (`kv_cache_scheme` in vLLM,
     `kv_cache_quant_algo` in SGLang 0.5 and TensorRT-LLM), else the format that it computes in. llama.cpp takes fp16.
-
-    Args:
-        model: The model.
-        quantisation: How its weights are stored.
-        engine: The engine.
     """
     if engine is Engine.LLAMACPP:
         return "fp16"

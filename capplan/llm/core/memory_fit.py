@@ -63,12 +63,6 @@ def fit_memory(logs: Sequence[StartupLog]) -> FittedMemory:
 
     The sampler's constants come from text models in 16 bits on one stage whose peak is above the forward pass's. Every
     model counts once, since repeated logs of one model add no evidence.
-
-    Args:
-        logs: What the engine logged.
-
-    Raises:
-        UsageError: The logs are too few.
     """
     distinct = {(log.architecture.name, log.tensor, log.pipeline, log.element_bytes): log for log in logs}
     plain = [log for log in distinct.values() if log.pipeline == 1 and log.element_bytes == 2]

@@ -45,12 +45,6 @@ class LanguageModel:
         """Return how weights are stored in a format, with the checkpoint's own roles if the format is its own.
 
         Block-scaled fp8 is what fp8 means for a model whose checkpoint is in it.
-
-        Args:
-            weights: Name of the format, None for the checkpoint's own.
-
-        Raises:
-            UnknownNameError: There is no such format.
         """
         own = self.own_quantisation
         if weights is None:
@@ -70,20 +64,12 @@ _CONDITION = re.compile(r"\s*([a-z_-]+)\s*(<=|>=|!=|=|<|>)\s*(.+?)\s*", re.IGNOR
 
 
 def kv_bytes_per_token(model: LanguageModel) -> float:
-    """Return the bytes that one token adds to a 16-bit cache on one GPU, in every layer's window. [bytes]
-
-    Args:
-        model: The model.
-    """
+    """Return the bytes that one token adds to a 16-bit cache on one GPU, in every layer's window. [bytes]"""
     return stage_cache(model.architecture, sharding=Sharding(), element_bytes=2.0).bytes_per_token
 
 
 def attention_kind(model: LanguageModel) -> str:
-    """Return what the attention of a model is: mla, hybrid (with linear attention), windows, or full.
-
-    Args:
-        model: The model.
-    """
+    """Return what the attention of a model is: mla, hybrid (with linear attention), windows, or full."""
     mixers = [layer.mixer for layer in model.architecture.layers]
     cache = stage_cache(model.architecture, sharding=Sharding(), element_bytes=2.0)
     if cache.state_bytes:
@@ -112,15 +98,7 @@ FACTS: Mapping[str, Callable[[LanguageModel], Value]] = {
 
 
 def select_models(models: Iterable[LanguageModel], conditions: Iterable[str]) -> list[LanguageModel]:
-    """Return the models for which every condition holds; what is not known holds no condition.
-
-    Args:
-        models: The models.
-        conditions: Such as `params < 40B`, or several joined by `and`.
-
-    Raises:
-        UsageError: A condition cannot be read.
-    """
+    """Return the models for which every condition holds; what is not known holds no condition."""
     tests = [_test(part) for text in conditions for part in re.split(r"\s+and\s+", text.strip(), flags=re.IGNORECASE)]
     return [model for model in models if all(test(model) for test in tests)]
 

@@ -32,22 +32,12 @@ class Quantisation:
     mixed: tuple[tuple[WeightRole, WeightFormat], ...] = ()
 
     def format_of(self, role: WeightRole, *, layer: int | None = None) -> WeightFormat | None:
-        """Return the format that a weight is quantised in; None where it is left in 16 or 32 bits.
-
-        Args:
-            role: What the weight is for.
-            layer: Index of its layer, None outside the layers.
-        """
+        """Return the format that a weight is quantised in; None where it is left in 16 or 32 bits."""
         narrow = role in self.roles and layer not in self.skipped_layers
         return dict(self.mixed).get(role, self.format if narrow else None)
 
     def bits(self, role: WeightRole, *, layer: int | None = None) -> float:
-        """Return the bits that one weight takes.
-
-        Args:
-            role: What the weight is for.
-            layer: Index of its layer, None outside the layers.
-        """
+        """Return the bits that one weight takes."""
         stored = self.format_of(role, layer=layer)
         return self.format.other_bits if stored is None else stored.bits
 
@@ -57,10 +47,6 @@ def default_roles(architecture: Architecture, weights: WeightFormat) -> frozense
 
     MXFP4 and 4-bit weight-only checkpoints of models with latent attention quantise the experts alone (gpt-oss,
     Kimi). NVFP4 ones keep latent and linear attention and their output in 16 bits, since attention is sensitive.
-
-    Args:
-        architecture: The model.
-        weights: The format.
     """
     mixers = [layer.mixer for layer in architecture.layers]
     latent = any(isinstance(mixer, LatentAttention) for mixer in mixers)
@@ -75,12 +61,7 @@ def default_roles(architecture: Architecture, weights: WeightFormat) -> frozense
 
 
 def default_quantisation(architecture: Architecture, weights: WeightFormat) -> Quantisation:
-    """Return a format applied to the roles that published checkpoints quantise.
-
-    Args:
-        architecture: The model.
-        weights: The format.
-    """
+    """Return a format applied to the roles that published checkpoints quantise."""
     return Quantisation(format=weights, roles=default_roles(architecture, weights))
 
 
@@ -112,11 +93,6 @@ def gguf_bits(tensor: Tensor, mix: str, place: GgufPlace) -> float:
 
     The rules are those of `llama_tensor_get_type` for the mixes named here, without an importance matrix
     (`llama-quant.cpp` of August 2025).
-
-    Args:
-        tensor: The weight.
-        mix: Name of the mix in lower case.
-        place: Where the tensor stands.
     """
     if tensor.inputs == 1 or tensor.role in (WeightRole.VECTOR, WeightRole.ROUTER, WeightRole.CONVOLUTION):
         return _GGML_BITS["F32"]
@@ -186,21 +162,12 @@ vLLM refuses bfloat16 below it and names `--dtype half`."""
 
 
 def lacks_bf16(gpu: GpuSpec) -> bool:
-    """Return True if a GPU is known to have no bf16 arithmetic.
-
-    Args:
-        gpu: The GPU.
-    """
+    """Return True if a GPU is known to have no bf16 arithmetic."""
     return gpu.compute_capability is not None and gpu.compute_capability < _BF16_CAPABILITY
 
 
 def half_note(gpu: GpuSpec, *formats: str) -> str | None:
-    """Return a note where weights or a cache in bf16 become fp16 on a GPU; None where they stay as they are.
-
-    Args:
-        gpu: The GPU.
-        formats: Formats of the weights and of the cache.
-    """
+    """Return a note where weights or a cache in bf16 become fp16 on a GPU; None where they stay as they are."""
     if "bf16" not in formats or not lacks_bf16(gpu):
         return None
     return (

@@ -61,10 +61,6 @@ def stage_layers(layer_count: int, stages: int) -> list[range]:
     """Return the layers of each pipeline stage, as vLLM distributes them.
 
     Layers that are left over go to the stages before the last one, because the last one holds the output head.
-
-    Args:
-        layer_count: Number of layers.
-        stages: Number of pipeline stages.
     """
     counts = [layer_count // stages] * stages
     for index in range(2, layer_count % stages + 2):
@@ -74,15 +70,7 @@ def stage_layers(layer_count: int, stages: int) -> list[range]:
 
 
 def check_sharding(architecture: Architecture, sharding: Sharding) -> None:
-    """Raise if the model cannot be shared that way.
-
-    Args:
-        architecture: The model.
-        sharding: How it would be shared.
-
-    Raises:
-        UsageError: One sentence that names what does not divide and which values do.
-    """
+    """Raise if the model cannot be shared that way."""
     name, tensor = architecture.name, sharding.tensor
     if sharding.offload is not None and sharding.gpus > 1:
         raise UsageError(
@@ -101,12 +89,7 @@ def check_sharding(architecture: Architecture, sharding: Sharding) -> None:
 
 
 def tensor_refusal(architecture: Architecture, tensor: int) -> str | None:
-    """Return why so many GPUs cannot share a model's matrices; None where they can.
-
-    Args:
-        architecture: The model.
-        tensor: GPUs that share each matrix.
-    """
+    """Return why so many GPUs cannot share a model's matrices; None where they can."""
     for mixer in dict.fromkeys(layer.mixer for layer in architecture.layers):
         if mixer is not None and (why := _mixer_refusal(mixer, tensor)) is not None:
             return why
@@ -181,11 +164,6 @@ def shardings(choice: ShardingChoice, *, has_experts: bool, divides_layers: bool
 
     A model without experts is cut by tensor and pipeline parallelism. One with experts may also keep attention whole on
     ranks of data parallelism, and either cut every expert or keep experts whole on different GPUs.
-
-    Args:
-        choice: The sizes to try.
-        has_experts: True for a mixture of experts.
-        divides_layers: True for an engine that divides models by layers alone, as llama.cpp does.
     """
     stated = not choice.is_open
     tensors = choice.tensor or ((1,) if divides_layers else _SIZES)

@@ -223,7 +223,6 @@ def layer_tensors(layer: Layer, *, hidden_dim: int) -> tuple[Tensor, ...]:
     """List the weights of one layer.
 
     Args:
-        layer: The layer.
         hidden_dim: Width of the model. [elements]
     """
     tensors: list[Tensor] = []

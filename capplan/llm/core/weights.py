@@ -40,11 +40,7 @@ class WeightBytes:
         return sum(size for _, size in self.by_role) + self.rope_table
 
     def of(self, role: WeightRole) -> float:
-        """Return the bytes of one role. [bytes]
-
-        Args:
-            role: What the weights are for.
-        """
+        """Return the bytes of one role. [bytes]"""
         return sum(size for tensor_role, size in self.by_role if tensor_role is role)
 
 
@@ -52,15 +48,7 @@ class WeightBytes:
 def stage_weights(
     architecture: Architecture, *, quantisation: Quantisation, sharding: Sharding, layout: EngineLayout, stage: int = 0
 ) -> WeightBytes:
-    """Count the bytes of weights on one GPU of a pipeline stage.
-
-    Args:
-        architecture: The model.
-        quantisation: The number format and the roles it is applied to.
-        sharding: How the GPUs share the model.
-        layout: How the engine lays weights out.
-        stage: Index of the pipeline stage.
-    """
+    """Count the bytes of weights on one GPU of a pipeline stage."""
     sizes: dict[WeightRole, float] = {}
     for layer, tensor in _stage_tensors(architecture, sharding, stage):
         size = _padded_bytes(
@@ -90,12 +78,6 @@ def draft_bytes(
     in 16 bits and whole on every GPU. Embedding and output head are the model's own. DeepSeek-V3's module for
     multi-token prediction has 11.5 B such parameters (its README_WEIGHTS), EAGLE's heads have 0.25 B for Llama 3 8B and
     0.99 B for 70B (its README).
-
-    Args:
-        architecture: The model.
-        quantisation: The number format and the roles it is applied to.
-        sharding: How the GPUs share the model.
-        layout: How the engine lays weights out.
     """
     index, hidden = architecture.draft_index, architecture.hidden_dim
     return 2.0 * 2 * hidden**2 + sum(
@@ -108,14 +90,7 @@ def draft_bytes(
 def host_weight_bytes(
     architecture: Architecture, *, quantisation: Quantisation, sharding: Sharding, layout: EngineLayout
 ) -> float:
-    """Count the bytes of weights that are left in host memory: whole layers, experts, and the head. [bytes]
-
-    Args:
-        architecture: The model.
-        quantisation: The number format and the roles it is applied to.
-        sharding: How the GPU and the host share the model.
-        layout: How the engine lays weights out.
-    """
+    """Count the bytes of weights that are left in host memory: whole layers, experts, and the head. [bytes]"""
     offload, count = sharding.offload, len(architecture.layers)
     if offload is None:
         return 0.0
@@ -162,14 +137,7 @@ def _bits(tensor: Tensor, architecture: Architecture, quantisation: Quantisation
 
 
 def sharded_elements(tensor: Tensor, *, sharding: Sharding, layout: EngineLayout, padded: bool = False) -> float:
-    """Count the elements of a tensor that one GPU holds, padding included.
-
-    Args:
-        tensor: The tensor.
-        sharding: How the GPUs share the model.
-        layout: How the engine lays weights out.
-        padded: True if the format pads the sides of an expert's matrices.
-    """
+    """Count the elements of a tensor that one GPU holds, padding included."""
     if tensor.role is WeightRole.EXPERT or (tensor.copies > 1 and tensor.name.startswith("expert")):
         return _expert_elements(tensor, sharding, layout, padded=padded)
     ways = sharding.tensor
@@ -236,10 +204,6 @@ def adapter_sides(tensor: Tensor, sharding: Sharding) -> tuple[float, float]:
 
     The side that tensor parallelism cuts is cut in the adapter, the other one is whole on every GPU (vLLM and SGLang by
     default). Gate and up, which are one matrix here, have an adapter each.
-
-    Args:
-        tensor: The matrix.
-        sharding: How the GPUs share the model.
     """
     slices = 2.0 if "gate" in tensor.name else 1.0
     inputs, outputs, ways = slices * tensor.inputs, float(tensor.outputs), sharding.tensor
@@ -255,14 +219,7 @@ def adapter_sides(tensor: Tensor, sharding: Sharding) -> tuple[float, float]:
 
 
 def adapter_bytes(architecture: Architecture, *, sharding: Sharding, adapters: Adapters, stage: int) -> float:
-    """Return the bytes of all adapters on one GPU of a pipeline stage: rank · (inputs + outputs) of each matrix.
-
-    Args:
-        architecture: The model.
-        sharding: How the GPUs share it.
-        adapters: How many, and their rank.
-        stage: Index of the pipeline stage.
-    """
+    """Return the bytes of all adapters on one GPU of a pipeline stage: rank · (inputs + outputs) of each matrix."""
     sides = sum(
         sum(adapter_sides(tensor, sharding))
         for index in stage_layers(len(architecture.layers), sharding.pipeline)[stage]

@@ -58,11 +58,7 @@ def _choose(recorder: Recorder, pred: Any, true_fn: Rule, false_fn: Rule, operan
 def _loop(
     recorder: Recorder, cond_fn: Rule, body_fn: Rule, carried: Sequence[Any], additional: Sequence[Any] = ()
 ) -> Any:
-    """Run a loop's trips; one trip where their number is not known.
-
-    Raises:
-        RuntimeError: the condition holds after a hundred thousand trips.
-    """
+    """Run a loop's trips; one trip where their number is not known."""
     state = tuple(carried)
     for _ in range(_MOST_TRIPS):
         goes_on = cond_fn(*state, *additional)

@@ -27,14 +27,7 @@ class CudaRules(TorchFunctionMode):
     """The function mode of a trace."""
 
     def __init__(self, recorder: Recorder, autocast: Autocast, *, place: str = "meta", as_cpu: bool = False) -> None:
-        """Apply the rules to a pass.
-
-        Args:
-            recorder: takes what runs.
-            autocast: the casts of the pass.
-            place: the device that stands for an accelerator: meta, or the CPU where a model is run for real.
-            as_cpu: whether tensors say that they are on the CPU, as on a machine without an accelerator.
-        """
+        """Apply the rules to a pass."""
         super().__init__()
         self._place = place
         shown = _CPU if as_cpu else torch.device("cuda", 0)
@@ -142,10 +135,7 @@ class CudaRules(TorchFunctionMode):
 
 
 def _padded(x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-    """Copy rows back between padding.
-
-    On the meta device `packed_rows` returns a plain tensor in the place of a nested one; that is copied as it is.
-    """
+    """Copy rows back between padding."""
     return x.to_padded_tensor(*args, **kwargs) if x.is_nested or not x.is_meta else x.clone()
 
 

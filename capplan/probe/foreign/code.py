@@ -29,16 +29,7 @@ from capplan.probe.foreign.preserve import globals_preserved
 
 @contextlib.contextmanager
 def model_code(doing: str, *, error: type[CapplanError] = TraceError, answers_cuda: bool = False) -> Iterator[None]:
-    """Run foreign code, such as "building timm:resnet50".
-
-    Args:
-        doing: what is done, for messages.
-        error: the class of the error that is raised.
-        answers_cuda: whether `torch.cuda` answers as on a machine with a CUDA device.
-
-    Raises:
-        CapplanError: the code raised; `error` carries its message, and the line of the user's code.
-    """
+    """Run foreign code, such as "building timm:resnet50"."""
     attempts = Attempts()
     with (
         _child_processes_ended(),

@@ -127,11 +127,7 @@ def _keep(tensor: torch.Tensor, *_args: Any, **_kwargs: Any) -> torch.Tensor:
 
 
 def build_on_cpu(construct: Callable[[], nn.Module]) -> nn.Module:
-    """Run a constructor on the CPU and return its module on the meta device; small buffers keep their values.
-
-    Raises:
-        MemoryError: the constructor holds more than `LARGEST_BUILD_BYTES`.
-    """
+    """Run a constructor on the CPU and return its module on the meta device; small buffers keep their values."""
     with torch.device("cpu"), _Redirected(), initialisers_replaced(_unless_large), _Bounded():
         module = construct()
     swapped(module, _moved)

@@ -104,12 +104,7 @@ def device_of(weights: Iterable[object], inputs: Iterable[object]) -> torch.devi
 
 
 def last_uses(names: Sequence[Iterable[str]], outputs: Iterable[str]) -> list[tuple[str, ...]]:
-    """Return for each node the names that nothing after it reads, so that memory is freed as early as in PyTorch.
-
-    Args:
-        names: what each node reads and makes, in the order in which they run.
-        outputs: what the graph returns.
-    """
+    """Return for each node the names that nothing after it reads, so that memory is freed as early as in PyTorch."""
     live = set(outputs)
     freed: list[tuple[str, ...]] = []
     for node_names in reversed(names):
@@ -139,11 +134,6 @@ def counted_host_memory(budget: Budget, *, device: torch.device, held: Iterable[
 
     A model that is measured on the CPU may take all memory. One that is traced there, because its shapes depend on
     data, may take a multiple of its weights and inputs, so that a file of a few bytes is held to the budget's.
-
-    Args:
-        budget: the file's.
-        device: where the model's tensors are.
-        held: the model's weights and inputs; other values than tensors do not count.
     """
     if device.type == "cpu":
         if detect_fake_mode() is not None or _get_current_dispatch_mode() is None:

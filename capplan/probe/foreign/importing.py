@@ -22,17 +22,7 @@ from capplan.probe.foreign.libraries import import_torchvision, lacks_operators
 
 
 def load_code(where: str, *, as_cpu: bool = True) -> ModuleType:
-    """Run a file, or import a module by its dotted name, once per process.
-
-    Args:
-        where: the file or module.
-        as_cpu: False where `torch.cuda` answers as on a machine with a CUDA device while the code is loaded; code that
-            cannot be loaded like that is loaded as on a machine without one.
-
-    Raises:
-        UsageError: no such file or module.
-        TraceError: its code raised.
-    """
+    """Run a file, or import a module by its dotted name, once per process."""
     try:
         return _load(where, as_cpu=as_cpu)
     except TraceError as error:
@@ -120,11 +110,7 @@ def _is_users(module: ModuleType, *, outside: Path) -> bool:
 
 
 def load_function(words: str, option: str, *, as_cpu: bool = True) -> Callable[..., Any]:
-    """Find the function that an option names as `FILE.py:function` or `package.module:function`.
-
-    Raises:
-        UsageError: no such file or function.
-    """
+    """Find the function that an option names as `FILE.py:function` or `package.module:function`."""
     where, _, name = words.rpartition(":")
     if not where:
         raise UsageError(f"{option} {words!r} is not FILE.py:function.")

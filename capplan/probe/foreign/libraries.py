@@ -51,11 +51,7 @@ _SCHEMAS = (
 
 
 def import_torchvision() -> ModuleType:
-    """Import torchvision; where its compiled operators do not fit the installed torch, declare their schemas.
-
-    Raises:
-        UsageError: it is not installed.
-    """
+    """Import torchvision; where its compiled operators do not fit the installed torch, declare their schemas."""
     modules = _imported_once()
     if "torchvision" not in sys.modules:
         sys.modules.update(modules)
@@ -230,11 +226,7 @@ _NOT_TAKEN = re.compile(r"unexpected keyword argument '(\w+)'|missing \d+ requir
 
 
 def import_library(name: str) -> ModuleType:
-    """Import a model library.
-
-    Raises:
-        UsageError: it is not installed.
-    """
+    """Import a model library."""
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
@@ -256,11 +248,7 @@ def asked_first(finder: MetaPathFinder) -> Iterator[None]:
 def call_with_arguments(
     what: str, make: Callable[..., torch.nn.Module], arguments: Mapping[str, Any]
 ) -> torch.nn.Module:
-    """Call a constructor with the user's arguments.
-
-    Raises:
-        UsageError: it does not take them, in its own words.
-    """
+    """Call a constructor with the user's arguments."""
     try:
         return make(**arguments)
     except TypeError as error:

@@ -211,10 +211,6 @@ def set_mode(module: nn.Module, *, training: bool) -> None:
     A class's own `train` is called only where it takes the `mode` of `nn.Module.train`, as those do that keep batch
     norms frozen. Wrappers of whole libraries have a `train` that starts a training run (ultralytics' `YOLO`), and
     exported programs one that refuses to be called.
-
-    Args:
-        module: the outermost module.
-        training: True for training mode, False for evaluation.
     """
     parts = list(module.modules())
     for part in parts:

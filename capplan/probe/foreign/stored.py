@@ -16,9 +16,6 @@ from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 def stored_tensors(tensor: Tensor) -> Iterator[tuple[str, Tensor]]:
     """List the plain tensors that a tensor stores, with their names below its own; a plain tensor is its own.
 
-    Args:
-        tensor: a parameter or buffer; wrappers inside wrappers are opened too.
-
     Returns:
         Pairs such as ("", weight), or (".qdata", int8 values) and (".scale", fp32 scales).
     """
@@ -38,12 +35,7 @@ def is_wrapper(tensor: Tensor) -> bool:
 
 
 def rewrapped(tensor: Tensor, replace: Callable[[Tensor], Tensor]) -> Tensor:
-    """Make a wrapper like another one around tensors that stand in for those which it stores.
-
-    Args:
-        tensor: a wrapper, as `is_wrapper` decides.
-        replace: makes the tensor that stands in for a plain one.
-    """
+    """Make a wrapper like another one around tensors that stand in for those which it stores."""
     wrapper: Any = tensor
     names, context = wrapper.__tensor_flatten__()
     inner = {}
@@ -60,11 +52,6 @@ def as_parameter(made: Tensor, like: nn.Parameter, replace: Callable[[Tensor], T
     """Make a parameter of a tensor that stands in for another one's, of its class and with its attributes.
 
     Quantising libraries keep scales and states as attributes of a class of their own (bitsandbytes' `Int8Params`).
-
-    Args:
-        made: the tensor that stands in.
-        like: the parameter that it stands in for.
-        replace: makes the tensor that stands in for one among the attributes.
     """
     if type(like) is nn.Parameter:
         return nn.Parameter(made, requires_grad=like.requires_grad)

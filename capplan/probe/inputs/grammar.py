@@ -192,11 +192,7 @@ class ModelRequest:
         return names_code(self.words, inputs_from=self.inputs_from, prepare=self.prepare)
 
     def parse(self) -> InputRequest:
-        """Read the options' values.
-
-        Raises:
-            UsageError: a value breaks its grammar, or two options contradict each other.
-        """
+        """Read the options' values."""
         if self.weights is not None or self.activations is not None:
             raise UsageError(
                 "⟨weights⟩ and ⟨activations⟩ are for what is worked out, not for what is run: quantise the model in a "
@@ -233,9 +229,5 @@ class ModelRequest:
 
 
 def parse_request(**options: Any) -> InputRequest:
-    """Read the options that say what a model is built with and fed, those of `ModelRequest` by name.
-
-    Raises:
-        UsageError: as `ModelRequest.parse`.
-    """
+    """Read the options that say what a model is built with and fed, those of `ModelRequest` by name."""
     return ModelRequest(words="", **options).parse()

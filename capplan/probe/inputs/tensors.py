@@ -68,11 +68,7 @@ class FileInputs:
     notes: tuple[str, ...] = ()
 
     def __call__(self, batch: int, device: Device) -> ModelInputs:
-        """Make the inputs.
-
-        Raises:
-            UsageError: another batch than the one that the file fixes.
-        """
+        """Make the inputs."""
         if self.only_batch not in (None, batch):
             raise UsageError(f"{self.fixed} of {self.only_batch}, so batch {batch} cannot be run: {self.instead}")
         return self.made(batch, device)
@@ -239,11 +235,7 @@ def image_spec(size: tuple[int, ...]) -> InputSpec:
 
 
 def image_of_stated_size(request: InputRequest, words: str, *, positional_names: tuple[str, ...]) -> SpecInputs | None:
-    """Return one image of `--input-size` for a model whose own size is not known; None where no size was given.
-
-    Raises:
-        UsageError: the size is one number.
-    """
+    """Return one image of `--input-size` for a model whose own size is not known; None where no size was given."""
     if request.size is None:
         return None
     if len(request.size) == 1:
@@ -256,11 +248,7 @@ def image_of_stated_size(request: InputRequest, words: str, *, positional_names:
 
 
 def resized(size: tuple[int, ...], wanted: tuple[int, ...] | None) -> tuple[int, ...]:
-    """Apply `--input-size` to a known shape: all dimensions, height and width, or one number for both.
-
-    Raises:
-        UsageError: more dimensions than the shape has, or too few of them beginning with the channels.
-    """
+    """Apply `--input-size` to a known shape: all dimensions, height and width, or one number for both."""
     if wanted is None:
         return size
     known, words = "x".join(map(str, size)), "x".join(map(str, wanted))
@@ -291,10 +279,6 @@ def asked_inputs(
 
 
 def refuse_seq_len(words: str, request: InputRequest) -> None:
-    """Refuse a sequence length of a model that takes no tokens.
-
-    Raises:
-        UsageError: it was given.
-    """
+    """Refuse a sequence length of a model that takes no tokens."""
     if request.seq_len is not None:
         raise UsageError(f"⟨seq-len⟩ is for transformers models (hf:...), and {words} is not one: use ⟨input⟩.")

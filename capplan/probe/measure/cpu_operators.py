@@ -51,10 +51,6 @@ def time_operators(precision: Precision, *, clock: Clock = time.perf_counter) ->
     """Time some sixty operators one after the other, in rounds, each on inputs that were just written; in ten seconds.
 
     A model runs each of its operators once: weights and code come from beyond the first caches, its input does not.
-
-    Args:
-        precision: the number format; one that the CPU has no instructions for shows nothing.
-        clock: the source of the time; `time.thread_time` with one thread is not disturbed by other programs.
     """
     dtype = torch.bfloat16 if precision is Precision.BF16 else torch.float32
     configuration = Workload(precision=precision).configuration
@@ -85,15 +81,7 @@ def time_operators(precision: Precision, *, clock: Clock = time.perf_counter) ->
 
 
 def benchmark_cpu(*, clock: Clock = time.perf_counter, budget_s: float = _LONG_BUDGET_S) -> DeviceBenchmark:
-    """Measure what the CPU at hand reaches: products in fp32 and bf16, copies, the cost of a call.
-
-    Args:
-        clock: the source of the time.
-        budget_s: how long each of ten products and copies is repeated at most. [s]
-
-    Raises:
-        MeasurementError: there is no memory for one of them.
-    """
+    """Measure what the CPU at hand reaches: products in fp32 and bf16, copies, the cost of a call."""
     tiny = torch.zeros(1)
     with torch.inference_mode(), model_code("timing this CPU", error=MeasurementError):
         matmuls = tuple(

@@ -83,11 +83,7 @@ class TorchDevice:
         return contextlib.nullcontext()
 
     def check(self) -> None:
-        """Use the device once.
-
-        Raises:
-            MeasurementError: it is listed and cannot be used: held exclusively by another process, full, or lost.
-        """
+        """Use the device once."""
         try:
             torch.ones(1, device=self.torch_device).add_(1)
             self.synchronize()

@@ -272,9 +272,6 @@ def cpu_name(text: str | None = None) -> str:
     """Return what the system calls its processor.
 
     Linux on Arm states numbers of the core and no name.
-
-    Args:
-        text: The content of /proc/cpuinfo; None for that of the machine at hand.
     """
     lines = (cpuinfo() if text is None else text).splitlines()
     said = {key.strip(): value.strip() for key, _, value in (line.partition(":") for line in reversed(lines))}
@@ -308,11 +305,7 @@ _CLASSES: dict[str, type[TorchDevice]] = {"cpu": CpuDevice, "cuda": CudaDevice, 
 
 
 def open_device(words: str | None) -> TorchDevice:
-    """Find a device by its name ("cuda:0", "cpu"); without one, the first accelerator at hand, else the CPU.
-
-    Raises:
-        MeasurementError: no such device here; the message names those at hand.
-    """
+    """Find a device by its name ("cuda:0", "cpu"); without one, the first accelerator at hand, else the CPU."""
     at_hand = devices_at_hand()
     chosen = words or next(iter(at_hand))
     try:

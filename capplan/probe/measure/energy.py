@@ -235,11 +235,7 @@ class Rapl:
 
 
 def open_rapl(root: Path = POWERCAP) -> Rapl | None:
-    """Reach the counters; None where there are none, or where only an administrator may read them.
-
-    Args:
-        root: The folder that lists them.
-    """
+    """Reach the counters; None where there are none, or where only an administrator may read them."""
     packages = tuple(
         folder for folder in sorted(root.glob("intel-rapl:*")) if _line(folder / "name").startswith("package")
     )

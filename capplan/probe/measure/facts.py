@@ -117,12 +117,7 @@ def read_cpu_facts() -> CpuFacts:
 
 
 def cpu_architecture(text: str, *, machine: str) -> str:
-    """Return the id of a CPU's architecture in the database; `cpu-other` where its instructions are not known there.
-
-    Args:
-        text: The content of /proc/cpuinfo.
-        machine: The machine as the system names it, such as x86_64 or aarch64.
-    """
+    """Return the id of a CPU's architecture in the database; `cpu-other` where its instructions are not known there."""
     if machine.lower() not in _X86:
         return _OTHER
     lines = _first_core(text)

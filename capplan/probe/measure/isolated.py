@@ -70,11 +70,7 @@ class IsolatedMeasurer:
 
 
 def make_measurer(job: str) -> Callable[[_Batch], bytes | _Refused]:
-    """Return what measures points of a job, in the process that does so.
-
-    Args:
-        job: the job, as `job_to_json` writes it.
-    """
+    """Return what measures points of a job, in the process that does so."""
 
     def answer(task: _Batch) -> bytes | _Refused:
         try:

@@ -51,11 +51,7 @@ _ON_CPU = Sizes(
 
 
 def benchmark_device(device: TorchDevice, *, name: str, nvml: Nvml | None) -> DeviceBenchmark:
-    """Measure a device; sizes that do not fit and formats that it lacks are left out.
-
-    Raises:
-        MeasurementError: no matrix product or no copy ran at all.
-    """
+    """Measure a device; sizes that do not fit and formats that it lacks are left out."""
     sizes = _ON_CPU if device.kind == "cpu" else _ON_ACCELERATOR
     matmuls: list[MatmulSpeed] = []
     for precision in sizes.precisions:
@@ -86,11 +82,7 @@ def benchmark_device(device: TorchDevice, *, name: str, nvml: Nvml | None) -> De
 
 
 def matmul_speed(device: TorchDevice, *, size: int, precision: Precision) -> MatmulSpeed:
-    """Time the product of two square matrices.
-
-    Raises:
-        PointError: it does not fit, or the device lacks the format.
-    """
+    """Time the product of two square matrices."""
     dtype = half_dtype(precision) or torch.float32
 
     def attempt() -> float:
@@ -105,11 +97,7 @@ def matmul_speed(device: TorchDevice, *, size: int, precision: Precision) -> Mat
 
 
 def copy_speed(device: TorchDevice, *, size_bytes: int) -> CopySpeed:
-    """Time a copy within the device's memory; a small one stays in its caches.
-
-    Raises:
-        PointError: it does not fit.
-    """
+    """Time a copy within the device's memory; a small one stays in its caches."""
 
     def attempt() -> float:
         source = torch.randn(size_bytes // 4, device=device.torch_device)
@@ -150,11 +138,7 @@ _CALLS, _ROUNDS = 200, 30
 
 
 def measure_host(*, cuda_call: float) -> HostCosts:
-    """Measure this host in a few seconds: on a CUDA device where there is one, else on the CPU and extrapolated.
-
-    Args:
-        cuda_call: How many times as long a call takes on CUDA tensors as on those of the CPU, as of `RateLaws`.
-    """
+    """Measure this host in a few seconds: on a CUDA device where there is one, else on the CPU and extrapolated."""
     on_cuda = torch.cuda.is_available()
     before = torch.get_num_threads()
     clock = time.perf_counter if on_cuda else time.thread_time

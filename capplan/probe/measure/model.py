@@ -71,11 +71,7 @@ def _is_converted(precision: Precision) -> bool:
 
 
 def ready_model(target: Target, *, workload: Workload, device: torch.device) -> ReadyModel:
-    """Build a target on a device and prepare it; weights are random.
-
-    Raises:
-        TraceError: it could not be built.
-    """
+    """Build a target on a device and prepare it; weights are random."""
     module = _built(target, device).requires_grad_(False)
     set_mode(module, training=False)
     if _is_converted(workload.precision):

@@ -43,11 +43,7 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 
 def surviving(device: Device, attempt: Callable[[], _Result], *, doing: str) -> _Result:
-    """Run foreign code that may not fit ("running resnet50 at batch 8"); if it does not, free all and try once more.
-
-    Raises:
-        PointError: it ran out of memory twice, or failed otherwise; nothing of it is left on the device.
-    """
+    """Run foreign code that may not fit ("running resnet50 at batch 8"); if it does not, free all and try once more."""
     try:
         return _attempted(device, attempt, doing=doing)
     except PointError as error:

@@ -30,11 +30,7 @@ class Stage:
 
 
 def load_stages(words: str, *, batch: int, device: torch.device) -> tuple[Stage, ...]:
-    """Ask the user's function for its stages.
-
-    Raises:
-        UsageError: no such file or function, or it does not return stages.
-    """
+    """Ask the user's function for its stages."""
     function = load_function(words, "⟨pipeline⟩")
     with model_code(f"⟨pipeline⟩ {words}", error=UsageError):
         made = function(batch, device)
@@ -48,11 +44,7 @@ def load_stages(words: str, *, batch: int, device: torch.device) -> tuple[Stage,
 
 
 def measure_pipeline(stages: Sequence[Stage], *, device: Device, rules: Rules, batch: int, name: str) -> PipelineTimes:
-    """Run the pipeline both ways, one after the other; the device is idle before each stretch.
-
-    Raises:
-        PointError: a stage failed or ran out of memory.
-    """
+    """Run the pipeline both ways, one after the other; the device is idle before each stretch."""
 
     def attempt() -> PipelineTimes:
         with torch.inference_mode():

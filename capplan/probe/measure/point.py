@@ -96,20 +96,12 @@ def best_method(device: Device) -> TimingMethod:
 def measure_point(
     ready: ReadyModel, batch: int, *, bench: Bench, rules: Rules, on_progress: OnProgress = lambda _: None
 ) -> TimedPoint:
-    """Measure a ready model at a batch.
-
-    Raises:
-        PointError: it ran out of memory or failed at this batch; nothing of it is left on the device.
-    """
+    """Measure a ready model at a batch."""
     return use_alone(ready, batch, bench=bench, use=lambda run: _measured(run, batch, bench, rules, on_progress))
 
 
 def try_point(ready: ReadyModel, batch: int, *, bench: Bench) -> None:
-    """Run a batch twice, to see whether it runs.
-
-    Raises:
-        PointError: it does not.
-    """
+    """Run a batch twice, to see whether it runs."""
 
     def twice(run: Run) -> None:
         for _ in range(2):
@@ -120,11 +112,7 @@ def try_point(ready: ReadyModel, batch: int, *, bench: Bench) -> None:
 
 
 def use_alone(ready: ReadyModel, batch: int, *, bench: Bench, use: Callable[[Run], _Result]) -> _Result:
-    """Make a batch's inputs, use its forward call, and leave the device as it was.
-
-    Raises:
-        PointError: it ran out of memory or failed at this batch.
-    """
+    """Make a batch's inputs, use its forward call, and leave the device as it was."""
 
     def attempt() -> _Result:
         with torch.inference_mode():

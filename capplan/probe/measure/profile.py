@@ -129,11 +129,6 @@ def time_modules(module: torch.nn.Module, run: Callable[[], Any], *, device: Dev
     A module's time reaches from before its call to after it, with all below it. On a device with events nothing waits
     within a step; elsewhere the host's clock is read, after a wait where the device has a queue. The hooks themselves
     take a few microseconds a call on the host. Modules that are not called have no row.
-
-    Args:
-        module: the model, ready to run.
-        run: one forward call of it.
-        device: what it runs on.
     """
     paths = {part: path for path, part in module.named_modules()}
     steps: list[dict[torch.nn.Module, list[float]]] = []

@@ -114,19 +114,11 @@ class Session:
         return None
 
     def with_run(self, batch: int, use: Callable[[Run], _Result]) -> _Result:
-        """Use a batch's forward call for something else, such as a profiler.
-
-        Raises:
-            PointError: it ran out of memory or failed.
-        """
+        """Use a batch's forward call for something else, such as a profiler."""
         return use_alone(self._ready_model(), batch, bench=self.bench, use=use)
 
     def time_modules(self, batch: int) -> tuple[int, list[HookedModule]]:
-        """Time a batch by module; return of how many steps the times are medians, and the modules.
-
-        Raises:
-            PointError: it ran out of memory or failed.
-        """
+        """Time a batch by module; return of how many steps the times are medians, and the modules."""
         ready, device = self._ready_model(), self.bench.device
         return use_alone(ready, batch, bench=self.bench, use=lambda run: time_modules(ready.module, run, device=device))
 

@@ -108,15 +108,7 @@ def warm_up(
     at_most_s: float = math.inf,
     on_run: Callable[[Progress], None] = lambda _: None,
 ) -> WarmUp:
-    """Run until power saving, lazy loading and autotuning are behind; each run is waited for.
-
-    Args:
-        device: what runs.
-        run: one forward call.
-        rule: when to stop.
-        at_most_s: time after which it ends, whatever the rule. [s]
-        on_run: is shown the progress after each run.
-    """
+    """Run until power saving, lazy loading and autotuning are behind; each run is waited for."""
     times_s: list[float] = []
     started = device.now_s()
     while True:
@@ -204,10 +196,6 @@ class Rounds:
 
     def _by_host_clock(self, count: int, *, waits: bool) -> list[float]:
         """Read the host's clock around each run.
-
-        Args:
-            count: Number of runs.
-            waits: Wait for the end of each run before the clock is read again; else this is the naive method.
 
         Returns:
             The time of each run. [s]

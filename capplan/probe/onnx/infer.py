@@ -34,17 +34,7 @@ class ShapeInference:
         return str(self._path)
 
     def outputs(self, node: Node, inputs: Sequence[Any], given: Mapping[str, Tensor]) -> list[ShapeAndDtype]:
-        """Return shape and dtype of each output of a node.
-
-        Args:
-            node: an operator that is not read.
-            inputs: its inputs; where the onnx package knows no shape and there is one output, it is taken to be like
-                the first. A first dimension that it does not know is that of the first input: rows give rows.
-            given: the graph's inputs in this run.
-
-        Raises:
-            TraceError: the shape of an output is not known.
-        """
+        """Return shape and dtype of each output of a node."""
         shapes = {name: tuple(tensor.shape) for name, tensor in given.items()}
         key = tuple(shapes.items())
         if key not in self._inferred:

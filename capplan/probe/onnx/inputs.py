@@ -21,14 +21,6 @@ def find_inputs(model: OnnxModel, request: InputRequest, words: str) -> FileInpu
     that has one; and so is every dimension of the same name, and the first dimension of every input if it varies
     without a name. Other dimensions that vary are taken from `--input`, `--input-size` and `--seq-len`, or assumed,
     which a note says.
-
-    Args:
-        model: the file's model.
-        request: what the user said of inputs.
-        words: the file, for messages.
-
-    Raises:
-        UsageError: the graph takes something other than tensors, or what was said does not fit it.
     """
     if request.arguments or request.inputs_from:
         raise UsageError(f"{words} is an ONNX file: it takes no ⟨arg⟩ and no ⟨inputs-from⟩; give shapes with ⟨input⟩.")

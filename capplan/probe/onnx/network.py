@@ -68,13 +68,7 @@ class WeightsPlan:
 
 
 def plan_weights(graph: Graph, *, computed: Collection[str] = (), paths: Collection[str] = ()) -> WeightsPlan:
-    """Sort a graph's constants into weights and values of the host.
-
-    Args:
-        graph: the graph.
-        computed: constants that the file has as nodes: what code computes and does not learn.
-        paths: modules that nodes came from, whose names no weight may have.
-    """
+    """Sort a graph's constants into weights and values of the host."""
     statistics = _names_at(graph, _STATISTICS)
     host = _names_at(graph, _READ_ON_HOST)
     used = {*(name for node in graph.nodes for name in names_read(node)), *(port.name for port in graph.outputs)}
@@ -305,11 +299,7 @@ class _ForwardPass:
 
 
 def _host_tensor(constant: Constant) -> Tensor:
-    """Make a constant whose values are read.
-
-    Raises:
-        UsageError: the file does not hold them.
-    """
+    """Make a constant whose values are read."""
     if constant.values is None and constant.elements:
         raise UsageError(
             f"the values of {constant.name!r} decide shapes, and the file does not hold them: save it again with "

@@ -27,11 +27,7 @@ DTYPES: Mapping[int, str] = {
 
 
 def import_onnx() -> ModuleType:
-    """Import the onnx package.
-
-    Raises:
-        UsageError: it is not installed.
-    """
+    """Import the onnx package."""
     try:
         import onnx
     except ModuleNotFoundError as error:
@@ -44,20 +40,12 @@ def import_onnx() -> ModuleType:
 
 
 def read_model(path: Path) -> OnnxModel:
-    """Read a file's graph, without the values of its weights.
-
-    Raises:
-        UsageError: the file is damaged, breaks ONNX's rules or is older than what is read; the message names the place.
-    """
+    """Read a file's graph, without the values of its weights."""
     return model_from(parse_file(path), path)
 
 
 def parse_file(path: Path) -> Any:
-    """Parse a file into the onnx package's message, without the values of large tensors.
-
-    Raises:
-        UsageError: the file is damaged.
-    """
+    """Parse a file into the onnx package's message, without the values of large tensors."""
     skeleton = read_skeleton(path)
     onnx = import_onnx()
     from google.protobuf.message import DecodeError
@@ -69,15 +57,7 @@ def parse_file(path: Path) -> Any:
 
 
 def model_from(message: Any, path: Path) -> OnnxModel:
-    """Make the plain values of a parsed file.
-
-    Args:
-        message: an `onnx.ModelProto`.
-        path: the file, for messages.
-
-    Raises:
-        UsageError: the file breaks ONNX's rules.
-    """
+    """Make the plain values of a parsed file."""
     opsets = {"" if opset.domain == "ai.onnx" else opset.domain: opset.version for opset in message.opset_import}
     if not message.graph.node or not opsets:
         raise UsageError(f"{path} is not an ONNX file: it has no graph or states no opset.")

@@ -24,11 +24,7 @@ _LAST_AXES = (-1, 2, 3)
 
 
 def find_patterns(graph: Graph) -> Graph:
-    """Return a graph with the operators that patterns came from in their place.
-
-    Args:
-        graph: the graph as an exporter wrote it, its constants hoisted.
-    """
+    """Return a graph with the operators that patterns came from in their place."""
     for find in (_linear, _gelu, _silu, _layer_norm, _attention):
         view = _View(graph)
         operators = (find(view, node) for node in graph.nodes if not node.domain)

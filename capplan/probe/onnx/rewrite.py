@@ -101,13 +101,7 @@ _TELL_SHAPES = ("Shape", "Size")
 
 
 def settle_branches(graph: Graph) -> tuple[Graph, int]:
-    """Take the longer branch wherever data decides, as both branches, so that the condition no longer matters.
-
-    The longer branch has more products (matrix products, convolutions), and of equal ones more operators.
-
-    Returns:
-        The graph, and in how many nodes data decided.
-    """
+    """Take the longer branch wherever data decides, as both branches, so that the condition no longer matters."""
     return _settled(graph, {port.name for port in graph.inputs} - graph.constants.keys())
 
 

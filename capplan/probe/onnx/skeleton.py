@@ -57,14 +57,7 @@ class _Field:
 
 
 def read_skeleton(path: Path) -> bytes:
-    """Read a file without the values of its large tensors, as bytes that the onnx package parses.
-
-    Args:
-        path: the `.onnx` file.
-
-    Raises:
-        UsageError: there is no such file, or it is damaged; the message names the byte.
-    """
+    """Read a file without the values of its large tensors, as bytes that the onnx package parses."""
     if not is_file(path):
         raise UsageError(f"there is no file {path}.")
     if path.stat().st_size == 0:

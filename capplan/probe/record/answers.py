@@ -93,15 +93,7 @@ class Patience:
         self.turned: dict[str, int] = {}
 
     def choose(self, assumed: bool | int | float, *, operators: int) -> bool | int | float:
-        """Return what to assume at the line that runs now: `assumed`, or after many times something else.
-
-        Args:
-            assumed: the value that is assumed otherwise.
-            operators: how many operators the pass has run.
-
-        Raises:
-            TraceError: the line was given `MOST_ANSWERS` assumptions.
-        """
+        """Return what to assume at the line that runs now: `assumed`, or after many times something else."""
         line = calling_line()
         count = self._counts[line] = self._counts.get(line, 0) + 1
         if count > MOST_ANSWERS:
@@ -140,11 +132,6 @@ _ABSORBING = {
 
 def absorbing(name: str, args: tuple[Any, ...], knows: Any) -> bool | None:
     """Return what all of a logical result is, whatever its other operand: `unknown or True`, `unknown and False`.
-
-    Args:
-        name: the operator.
-        args: its operands, which decide only as booleans.
-        knows: returns whether a tensor's value is known.
 
     Returns:
         The value, or None where the unknown operand decides.

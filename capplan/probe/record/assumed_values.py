@@ -32,12 +32,7 @@ class CandidateSelection:
     _left: set[int] = field(default_factory=set)
 
     def kept(self, candidates: int, *, by_class: bool = False) -> int:
-        """Return how many candidates stay; as many of each sample where they are as many, so that sizes stay affine.
-
-        Args:
-            candidates: the elements of a mask, or the boxes of a suppression.
-            by_class: whether the mask compares integers.
-        """
+        """Return how many candidates stay; as many of each sample where they are as many, so that sizes stay affine."""
         if not candidates or (candidates in self._left and not by_class):
             return candidates
         samples = self.batch if candidates % self.batch == 0 else 1

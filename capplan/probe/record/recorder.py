@@ -130,11 +130,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch lea
             return self._op(operator, args, kwargs)
 
     def _check_limits(self) -> None:
-        """Stop a pass that does not end.
-
-        Raises:
-            TraceError: a limit is reached; the message says which, and the line that ran.
-        """
+        """Stop a pass that does not end."""
         spent_s = time.process_time() - self._began_s
         if self._dispatched < self._limits.calls and spent_s < self._limits.seconds:
             return

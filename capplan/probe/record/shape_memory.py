@@ -33,13 +33,7 @@ class ShapeMemory:
         self._known: dict[Any, _Made | tuple[_Made, ...] | None] = {}
 
     def run(self, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Return what an operator makes.
-
-        Args:
-            operator: the operator; its inputs are on the meta device.
-            args: what it is called with, by position.
-            kwargs: what it is called with, by name.
-        """
+        """Return what an operator makes."""
         if operator.written or operator.is_view or operator.is_data_dependent:
             return operator.overload(*args, **kwargs)
         try:
@@ -58,11 +52,7 @@ class ShapeMemory:
 
 
 def _look(value: Any) -> Any:
-    """Return what decides of an argument how the output looks.
-
-    Raises:
-        TypeError: it is a tensor with more to it than its shape.
-    """
+    """Return what decides of an argument how the output looks."""
     kind = type(value)
     if kind is Tensor or kind is nn.Parameter:
         if not value.is_meta or value.layout is not torch.strided or value.is_complex():

@@ -30,15 +30,7 @@ OTHERS = "Others are FILE.py:Name, package.module:Name, or hf: with a config.jso
 
 
 def canonical_words(words: str) -> str:
-    """Return a model's words with a library's name as the library writes it; anything else as it is.
-
-    Args:
-        words: a model's name on the command line, such as EfficientNet-B0 or timm:ResNet50.
-
-    Raises:
-        UnknownNameError: the name is not in the libraries and does not name a model otherwise.
-        UsageError: the words name something that is not read, such as a URL.
-    """
+    """Return a model's words with a library's name as the library writes it; anything else as it is."""
     if "://" in words:
         raise UsageError(f"{words} would be downloaded, and nothing is: save it, and name the file or hf:config.json.")
     prefix, colon, rest = words.partition(":")

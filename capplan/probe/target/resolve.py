@@ -30,20 +30,12 @@ def load_target(words: str, *, request: InputRequest) -> Target:
     `torchvision:NAME`, `timm:NAME`, a bare name of either; `hf:` with a config.json, its folder or an architecture;
     `diffusers:` with a component of a pipeline; `FILE.py:NAME`, `package.module:NAME`; `FILE.pt2`; `FILE.onnx`; a
     TorchScript archive.
-
-    Raises:
-        UsageError: no such model or file, arguments or inputs that it does not take.
-        TraceError: the code that defines it raised.
     """
     return as_requested(_find_target(words, request), request)
 
 
 def as_requested(target: Target, request: InputRequest) -> Target:
-    """Return a target with the steps that prepare and freeze it, and what a request says of how its code runs.
-
-    Raises:
-        UsageError: no such step or function.
-    """
+    """Return a target with the steps that prepare and freeze it, and what a request says of how its code runs."""
     return replace(
         target,
         steps=(*find_steps(request.prepare), *freezing_steps(request.freeze), *generating_steps(request.new_tokens)),

@@ -137,12 +137,7 @@ class Target:
     differentiates: bool = False
 
     def build(self) -> torch.nn.Module:
-        """Build a fresh module, on the default device of the enclosing context.
-
-        Raises:
-            TraceError: the constructor raised; its own message is given.
-            UsageError: arguments that the constructor does not take.
-        """
+        """Build a fresh module, on the default device of the enclosing context."""
         return self.build_noted().module
 
     def build_noted(self) -> "Built":
@@ -197,11 +192,7 @@ class Target:
 
 
 def apply_steps(module: torch.nn.Module, steps: Sequence[Step]) -> torch.nn.Module:
-    """Apply steps in order, in evaluation mode, as deployed models are; without steps the module is left alone.
-
-    Raises:
-        UsageError: a step returned something that is not a module.
-    """
+    """Apply steps in order, in evaluation mode, as deployed models are; without steps the module is left alone."""
     for step in steps:
         set_mode(module, training=False)
         made = step(module)

@@ -52,11 +52,7 @@ def is_torchscript(path: Path) -> bool:
 
 
 def read_archive(path: Path) -> ScriptArchive:
-    """Read an archive.
-
-    Raises:
-        UsageError: it is damaged, exceeds the limits, or is of a kind that is not read; the message names the part.
-    """
+    """Read an archive."""
     try:
         with open_archive(path) as archive:
             return _ArchiveReader(path, archive).read()
@@ -171,15 +167,7 @@ class Sources:
 
 
 def parse_sources(sources: Mapping[str, str], *, where: str) -> Sources:
-    """Parse an archive's source files.
-
-    Args:
-        sources: texts by module name.
-        where: the archive, for messages.
-
-    Raises:
-        UsageError: a file is not in the grammar; the message names file and line.
-    """
+    """Parse an archive's source files."""
     marks = sum(text.count(mark) for text in sources.values() for mark in "\n\n(,=.[")
     if marks > MOST_MARKS:
         raise UsageError(f"{where}: its sources hold more than {MOST_MARKS:,} statements and calls, the most read.")

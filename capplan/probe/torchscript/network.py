@@ -172,11 +172,7 @@ class ScriptNetwork(ScriptModule):
 
 
 def find_forward(script_class: ScriptClass) -> ScriptFunction:
-    """Return the method that a call of a module runs.
-
-    Raises:
-        UsageError: it has none.
-    """
+    """Return the method that a call of a module runs."""
     found = script_class.methods.get("forward") or script_class.methods.get("forward__0")
     if found is None:
         raise UsageError(f"the model of the archive, {script_class.name}, has no forward.")
@@ -282,11 +278,7 @@ class _Builder:
         return value
 
     def _named_tuple(self, module: ScriptModule, name: str, script_class: ScriptClass, record: ObjectRecord) -> Any:
-        """Make a named tuple of an object's values.
-
-        Raises:
-            UsageError: their number is not that of the names.
-        """
+        """Make a named tuple of an object's values."""
         names, values = script_class.attributes, record.values
         if len(names) != len(values):
             raise UsageError(f"{self._where}: {script_class.name} has {len(names)} names and {len(values)} values.")

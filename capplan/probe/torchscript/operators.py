@@ -40,18 +40,7 @@ def _dtype(number: Any) -> Any:
 def call_operator(
     namespace: str, name: str, args: Sequence[Any], kwargs: Mapping[str, Any], *, device: torch.device
 ) -> Any:
-    """Call an operator of PyTorch or torchvision.
-
-    Args:
-        namespace: `aten` or `torchvision`.
-        name: the operator.
-        args: its positional arguments; dtypes, layouts and memory formats are numbers, as TorchScript writes them.
-        kwargs: its other arguments.
-        device: where the model is, which takes the place of every device that the file names.
-
-    Raises:
-        ScriptError: there is no such operator, or it is one that reads and writes files.
-    """
+    """Call an operator of PyTorch or torchvision."""
     if not is_allowed(namespace, name):
         raise ScriptError(f"{namespace}::{name} is not an operator that is read")
     special = _SPECIAL.get(name)
@@ -189,11 +178,7 @@ _SPECIAL: Mapping[str, Callable[..., Any]] = {
 
 
 def prim(name: str, args: Sequence[Any], *, device: torch.device) -> Any:
-    """Evaluate one of TorchScript's own primitives.
-
-    Raises:
-        ScriptError: the code raises, or the primitive is not read.
-    """
+    """Evaluate one of TorchScript's own primitives."""
     if name == "RaiseException":
         raise ScriptError(f"the model's code raises {str(args[0])[:300]!r}")
     function = _PRIMITIVES.get(name)

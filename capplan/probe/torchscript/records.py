@@ -70,11 +70,7 @@ class ObjectRecord:
     values: tuple[Any, ...] = ()
 
     def __setstate__(self, state: Any) -> None:
-        """Store the attributes; called by the unpickler.
-
-        Raises:
-            pickle.UnpicklingError: the state is not a dictionary of names.
-        """
+        """Store the attributes; called by the unpickler."""
         if not isinstance(state, dict) or not all(isinstance(name, str) for name in state):
             raise pickle.UnpicklingError(f"{self.class_name} has a state that is no table of attributes")
         self.state = state
@@ -133,11 +129,7 @@ class Unpickler(pickle._Unpickler):
         self._storages: dict[str, StorageRecord] = {}
 
     def load(self) -> Any:
-        """Return the object that the pickle describes.
-
-        Raises:
-            UsageError: it is damaged, or names what TorchScript does not write.
-        """
+        """Return the object that the pickle describes."""
         try:
             return super().load()
         except UsageError:
@@ -220,11 +212,7 @@ def _is_count(value: Any) -> bool:
 def _tensor(
     storage: Any, offset: Any, shape: Any, strides: Any, requires_grad: Any = False, *_hooks_and_metadata: Any
 ) -> TensorRecord:
-    """Make the record of a tensor, checked against its storage.
-
-    Raises:
-        pickle.UnpicklingError: sizes that are negative, or reach past the storage.
-    """
+    """Make the record of a tensor, checked against its storage."""
     if not isinstance(storage, StorageRecord) or not _is_count(offset):
         raise pickle.UnpicklingError("a tensor without a storage")
     if not isinstance(shape, tuple) or not isinstance(strides, tuple) or len(shape) != len(strides):

@@ -154,11 +154,7 @@ class Interpreter:
         self._budget = budget
 
     def call(self, function: ScriptFunction, args: list[Any], kwargs: dict[str, Any]) -> Any:
-        """Run one function and return what it returns; the arguments are taken out of `args` and `kwargs`.
-
-        Raises:
-            ScriptError: it asks for what is not read, or runs too long; the message names function and line.
-        """
+        """Run one function and return what it returns; the arguments are taken out of `args` and `kwargs`."""
         if len(args) > len(function.parameters) or not set(kwargs) <= set(function.parameters[len(args) :]):
             raise ScriptError(f"{function.name} takes {', '.join(function.parameters)}")
         local = dict(zip(function.parameters, args, strict=False)) | kwargs
@@ -297,11 +293,7 @@ class Interpreter:
         self._budget.take_bytes(items * ITEM_BYTES)
 
     def _key(self, node: ast.expr, local: "_Frame") -> Any:
-        """Return a key or an index; TorchScript's are numbers, texts and tensors, whose hash takes no time.
-
-        Raises:
-            ScriptError: it is a list, a tuple or an object.
-        """
+        """Return a key or an index; TorchScript's are numbers, texts and tensors, whose hash takes no time."""
         key = self._value(node, local)
         if key is not None and not isinstance(key, _KEYS):
             raise ScriptError(f"a key of type {type(key).__name__} is not read")

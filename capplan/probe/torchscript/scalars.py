@@ -20,11 +20,7 @@ class ScriptError(RuntimeError):
 
 
 def bounded(value: Any) -> Any:
-    """Return a value, refused where it is an integer of more than 64 bits or a list of too many items.
-
-    Raises:
-        ScriptError: it is.
-    """
+    """Return a value, refused where it is an integer of more than 64 bits or a list of too many items."""
     if isinstance(value, int) and not -_LARGEST_INT <= value < _LARGEST_INT:
         raise ScriptError("an integer exceeds 64 bits")
     if isinstance(value, list | str) and len(value) > LARGEST_LIST:

@@ -43,11 +43,7 @@ def fit_recording(
     backend: str,
     formulas: Formulas,
 ) -> Recording:
-    """Fit the first two passes and check the rest; one pass alone is exact for its batch.
-
-    Raises:
-        DoesNotFitError: the model does not scale with the batch in this way.
-    """
+    """Fit the first two passes and check the rest; one pass alone is exact for its batch."""
     fit = _Fit(passes, batches, half, formulas)
     fit.require_same_structure()
     first = passes[0]
@@ -80,11 +76,7 @@ SeenInput: TypeAlias = tuple[str, torch.dtype, tuple[int, ...]]
 
 
 def fit_inputs(seen: Sequence[Sequence[SeenInput]], batches: Sequence[int]) -> tuple[InputTensor, ...]:
-    """Return the inputs' shapes over the batch.
-
-    Raises:
-        DoesNotFitError: another number of inputs, or a dimension that does not follow the batch.
-    """
+    """Return the inputs' shapes over the batch."""
     if any(len(other) != len(seen[0]) for other in seen):
         raise DoesNotFitError
     found = []
@@ -96,11 +88,7 @@ def fit_inputs(seen: Sequence[Sequence[SeenInput]], batches: Sequence[int]) -> t
 
 
 def fit_dimension(values: Sequence[int], batches: Sequence[int]) -> Affine:
-    """Find the affine function of the batch through values at several batches.
-
-    Raises:
-        DoesNotFitError: there is none in integers.
-    """
+    """Find the affine function of the batch through values at several batches."""
     if len(values) == 1:
         return Affine(values[0])
     pairs = list(zip(batches, values, strict=True))

@@ -79,11 +79,7 @@ class TraceFolder:
         self._built: BuiltRun | None = None
 
     def obtain(self, run: ModelRun) -> Trace:
-        """Return the trace of a run, from the folder or by tracing.
-
-        Raises:
-            CapplanError: the model is unknown or cannot be traced, or its trace file cannot be read.
-        """
+        """Return the trace of a run, from the folder or by tracing."""
         if run.model.endswith(TRACE_SUFFIXES):
             return _read_trace(run.model)
         path = self._path(run)
@@ -132,11 +128,7 @@ class BuiltRun:
 
 
 def trace_run(run: ModelRun, *, exact_batch: int | None = None) -> Trace:
-    """Trace a model as it was measured; at one batch only where that is asked for.
-
-    Raises:
-        CapplanError: none of the ways to give the model its size works; the first failure is reported.
-    """
+    """Trace a model as it was measured; at one batch only where that is asked for."""
     if run.model.endswith(TRACE_SUFFIXES):
         raise UsageError(f"{run.model} holds one batch alone, and {exact_batch} was measured.")
     return _traced(run, exact_batch=exact_batch)[0]
@@ -148,9 +140,6 @@ def _traced(
     """Trace a run from the module that is at hand if it is of the same model; else build it, and return it, too.
 
     Code of the user is built anew for every run, because its files may have changed.
-
-    Raises:
-        CapplanError: as `trace_run`.
     """
     failures: list[CapplanError] = []
     ways = [built] if built and replace(built.run, configuration=run.configuration) == run else _ways(run, failures)
@@ -201,11 +190,7 @@ def _requests(run: ModelRun) -> Iterator[InputRequest]:
 
 
 def _said(words: str) -> InputRequest:
-    """Return what the options behind a model's name say of its inputs.
-
-    Raises:
-        UsageError: an option is not known to `capplan measure`, or its value breaks its grammar.
-    """
+    """Return what the options behind a model's name say of its inputs."""
     _, options = split_words(words)
     values: dict[str, list[str]] = {name: [] for name in _OPTIONS}
     flags = set()

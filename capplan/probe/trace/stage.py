@@ -110,20 +110,12 @@ class TraceStage:
             yield
 
     def run_again(self, batch: int) -> Pass:
-        """Repeat a pass if the model kept tensors of the first one, so that it runs as all later calls do.
-
-        Raises:
-            TraceError: as `run`.
-        """
+        """Repeat a pass if the model kept tensors of the first one, so that it runs as all later calls do."""
         first = self.run(batch)
         return self.run(batch) if self._keeps and self.configuration.training is None else first
 
     def run(self, batch: int) -> Pass:
-        """Run one pass.
-
-        Raises:
-            TraceError: the model's code raised, or its output is of no use.
-        """
+        """Run one pass."""
         known = KnownValues(
             self.factory.device,
             assumes_choices=self.assumes_choices,
@@ -266,11 +258,7 @@ class TraceStage:
         return next(reversed(self._seen), None)
 
     def fit(self, passes: Sequence[Pass], batches: Sequence[int]) -> Made:
-        """Fit the recording and the inputs' shapes to the passes.
-
-        Raises:
-            DoesNotFitError: sizes or operators do not follow the batch.
-        """
+        """Fit the recording and the inputs' shapes to the passes."""
         recording = fit_recording(
             passes,
             batches,
@@ -411,21 +399,13 @@ def is_uninitialised(module: nn.Module) -> bool:
 
 
 def initialise_lazy(module: nn.Module, make_inputs: MakeInputs, *, name: str) -> None:
-    """Size lazy layers by one forward of the inputs, as their first call does.
-
-    Raises:
-        TraceError: the forward raised.
-    """
+    """Size lazy layers by one forward of the inputs, as their first call does."""
     if is_uninitialised(module):
         run_once(module, make_inputs, name=name)
 
 
 def run_once(module: nn.Module, make_inputs: MakeInputs, *, name: str) -> None:
-    """Run one forward that may change the module: lazy layers take their sizes, and models make layers of their own.
-
-    Raises:
-        TraceError: the forward raised.
-    """
+    """Run one forward that may change the module: lazy layers take their sizes, and models make layers of their own."""
     stage = TraceStage(module, make_inputs, Configuration(), name=name, backend=Backend.META)
     was_training = module.training
     with warnings.catch_warnings(), torch.no_grad():

@@ -68,9 +68,6 @@ def trace_module(
     The module's tensors are replaced for the time of the trace and put back; nothing else of it changes. `remake` says
     how the module is made anew where the first backend fails. `formulas` count the FLOPs of operators that capplan does
     not know. `selected_share` is the share of candidates that stay where the data decides.
-
-    Raises:
-        TraceError: the model could not be run on any backend; the message says where it stopped.
     """
     from capplan.version import __version__
 
@@ -99,11 +96,7 @@ def trace_module(
 
 
 def _refuse_sharded(module: nn.Module) -> None:
-    """Refuse weights that are spread over processes: each holds a part, in other shapes.
-
-    Raises:
-        TraceError: FSDP or tensor parallelism wraps the module.
-    """
+    """Refuse weights that are spread over processes: each holds a part, in other shapes."""
     kinds = {base.__name__ for part in module.modules() for base in type(part).__mro__}
     tensors = {type(parameter).__name__ for parameter in module.parameters()}
     if kinds & {"FullyShardedDataParallel", "FSDPModule"} or "DTensor" in tensors:
@@ -114,11 +107,7 @@ def _refuse_sharded(module: nn.Module) -> None:
 
 
 def _note_of_no_products(recording: Recording, parameters: Sequence[Parameter]) -> tuple[str, ...]:
-    """Explain why a model that has matrices multiplies none; empty where it multiplies.
-
-    Raises:
-        TraceError: it multiplies none because of a value that was assumed, so that the count would be of nothing.
-    """
+    """Explain why a model that has matrices multiplies none; empty where it multiplies."""
     matrices = [
         index for index, parameter in enumerate(parameters) if len(parameter.shape) > 1 and not parameter.is_buffer
     ]
@@ -147,18 +136,7 @@ def trace_target(
     formulas: Formulas = NO_FORMULAS,
     module: Built | None = None,
 ) -> Trace:
-    """Trace a target: build its module on the meta device, then as `trace_module`.
-
-    Args:
-        target: the model and its inputs.
-        configurations: what to record.
-        exact_batch: the only batch to trace at; by default three batches.
-        formulas: FLOP counts of operators that capplan does not know.
-        module: what `build_module` built of this target, where the caller keeps it from one trace to the next.
-
-    Raises:
-        TraceError: as `trace_module`, or the constructor raised.
-    """
+    """Trace a target: build its module on the meta device, then as `trace_module`."""
     from capplan.version import __version__
 
     built = build_module(target) if module is None else module
@@ -187,11 +165,7 @@ def trace_target(
 
 
 def build_module(target: Any) -> Built:
-    """Build a target's module on the meta device.
-
-    Raises:
-        TraceError: the constructor raised.
-    """
+    """Build a target's module on the meta device."""
     with torch.device("meta"):
         built: Built = target.build_noted()
     return built
@@ -334,11 +308,6 @@ class _Tracer:
 
         Selections of candidates keep their share: which of them stay says nothing where weights are random.
 
-        Args:
-            index: the attempt that assumed.
-            configuration: what to record.
-            assuming: its recording; None where it failed for what it assumed.
-
         Returns:
             None where a run would be too large, fails, or cannot answer.
         """
@@ -365,11 +334,7 @@ class _Tracer:
         return made if is_better else None
 
     def _run_for_answers(self, configuration: Configuration, batch: int) -> RecordedAnswers:
-        """Run the model on the CPU, within limits, and return what it was answered.
-
-        Raises:
-            TraceError: it cannot be run, or a limit was reached.
-        """
+        """Run the model on the CPU, within limits, and return what it was answered."""
         key = (configuration.training, batch)
         if key not in self._answers:
             if self._real is None:

@@ -69,9 +69,6 @@ def loss_of(output: Any) -> Tensor:
 
     Classes are the second dimension ([batch, classes], [batch, classes, height, width]), or the last of three
     ([batch, tokens, classes]).
-
-    Raises:
-        TraceError: no output carries a gradient.
     """
     own = getattr(output, "loss", None)
     if isinstance(own, Tensor):
@@ -110,11 +107,7 @@ def _with_gradient(output: Any) -> list[Tensor]:
 
 @contextlib.contextmanager
 def checkpointed_blocks(module: nn.Module) -> Iterator[None]:
-    """Recompute each repeated block in the backward pass: keep its inputs alone.
-
-    Raises:
-        TraceError: the model has no repeated blocks.
-    """
+    """Recompute each repeated block in the backward pass: keep its inputs alone."""
     blocks = _repeated_blocks(module)
     if not blocks:
         raise TraceError(

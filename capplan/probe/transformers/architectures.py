@@ -396,11 +396,7 @@ def _declared() -> Mapping[str, FamilyFacts]:
 
 
 def architecture(kind: str) -> FamilyFacts:
-    """Return what is declared of an architecture; an empty declaration where nothing is.
-
-    Args:
-        kind: The `model_type` of a transformers config, such as "qwen2_vl".
-    """
+    """Return what is declared of an architecture; an empty declaration where nothing is."""
     return _declared().get(kind, _UNDECLARED)
 
 

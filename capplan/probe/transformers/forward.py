@@ -27,11 +27,7 @@ def _decision(width: str | int, *, dtype: str = "float32") -> Maker:
 
 
 def _past_values(config: Any, _request: InputRequest) -> list[InputSpec]:
-    """Return a context window of the time series that the config describes.
-
-    Raises:
-        UsageError: its config leaves the length of what is predicted open.
-    """
+    """Return a context window of the time series that the config describes."""
     length = getattr(config, "context_length", None) or getattr(config, "prediction_length", 512)
     if length is None:
         raise UsageError(f"the config of {config.model_type} states no prediction_length: ⟨arg⟩ prediction_length=24.")
@@ -182,11 +178,7 @@ name of its own has the parameter's."""
 
 
 def transformers_inputs(config: Any, model_class: Any, words: str, request: InputRequest) -> InputMaker:
-    """Make the inputs of one forward pass: its main input, and what else that forward cannot do without.
-
-    Raises:
-        UsageError: an input that neither name nor config explain; the user must write it out.
-    """
+    """Make the inputs of one forward pass: its main input, and what else that forward cannot do without."""
     parameters = inspect.signature(model_class.forward).parameters
     whole = config
     if not hasattr(config, "dit_config"):

@@ -47,11 +47,7 @@ class _DecodeStep(torch.nn.Module):
     def forward(
         self, input_ids: torch.Tensor | None = None, decoder_input_ids: torch.Tensor | None = None, **others: Any
     ) -> torch.Tensor:
-        """Return the scores of the token that follows the last one given.
-
-        Raises:
-            UsageError: the step is fed something else than tokens, such as the sound that an encoder takes.
-        """
+        """Return the scores of the token that follows the last one given."""
         tokens = input_ids if decoder_input_ids is None else decoder_input_ids
         if tokens is None or others:
             raise UsageError("⟨prepare⟩ decode: a step takes a token for each sequence: ⟨input⟩ input_ids=int64:Nx1.")
@@ -79,11 +75,7 @@ class _DecodeStep(torch.nn.Module):
         return int(self._named("decoder_layers", "num_decoder_layers", "num_hidden_layers", "num_layers"))
 
     def _named(self, *names: str) -> Any:
-        """Return the first of a config's values that is there.
-
-        Raises:
-            UsageError: there is none, as in models without attention.
-        """
+        """Return the first of a config's values that is there."""
         for name in names:
             if (value := getattr(self.config, name, None)) is not None:
                 return value

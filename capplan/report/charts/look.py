@@ -49,9 +49,6 @@ def drawing(chart: Any, *, title: str = "", subtitle: str = "", height: int = HE
     """Apply the common look to a chart.
 
     Args:
-        chart: An Altair chart, layered or single.
-        title: What the chart shows; empty where the page around it says so.
-        subtitle: Under which conditions.
         height: Height of the plot. [pixels]
     """
     sized = chart.properties(width=WIDTH, height=height)
@@ -63,11 +60,7 @@ def drawing(chart: Any, *, title: str = "", subtitle: str = "", height: int = HE
 
 
 def log_ticks(values: Sequence[float]) -> list[float]:
-    """Return round values for a logarithmic axis: powers of ten, with more between where these are few.
-
-    Args:
-        values: What the axis holds; above 0.
-    """
+    """Return round values for a logarithmic axis: powers of ten, with more between where these are few."""
     low, high = min(values) / 1.001, max(values) * 1.001
     powers = range(math.floor(math.log10(low)) - 1, math.ceil(math.log10(high)) + 1)
     held: list[float] = []
@@ -86,11 +79,7 @@ def few_ticks(values: Sequence[float]) -> tuple[float, ...]:
 
 
 def legend(labels: Sequence[str]) -> "alt.Legend":
-    """Return a legend with as many columns as leave room for its labels on a narrow page.
-
-    Args:
-        labels: What the legend names.
-    """
+    """Return a legend with as many columns as leave room for its labels on a narrow page."""
     import altair as alt  # noqa: PLC0415 - an optional package, wanted for charts alone
 
     longest = max(map(len, labels), default=0)
@@ -105,12 +94,7 @@ def two_lines() -> "alt.Axis":
 
 
 def spread(heights: Sequence[float], *, least: float) -> list[float]:
-    """Move labels apart on a logarithmic axis, so that neighbours differ by a factor at least; their order is kept.
-
-    Args:
-        heights: Where the labels would stand; above 0.
-        least: The smallest factor between two of them; above 1.
-    """
+    """Move labels apart on a logarithmic axis, so that neighbours differ by a factor at least; their order is kept."""
     order = sorted(range(len(heights)), key=heights.__getitem__)
     placed = list(heights)
     for below, here in pairwise(order):
@@ -136,13 +120,6 @@ def apart(
     steps: Sequence[tuple[float, float]] = (),
 ) -> list[tuple[float, bool] | None]:
     """Place labels beside their points, so that none covers another label or point; earlier ones choose first.
-
-    Args:
-        points: The points with their labels.
-        wide: Ends of the x axis.
-        high: Ends of the y axis.
-        wall: Where a vertical line stands that no label may cross; None for none.
-        steps: Corners of a stepped line, across first; a label crosses it only where it would cover points elsewhere.
 
     Returns:
         For each point the height of its label, as a value of the y axis, and whether it stands left of the point; None

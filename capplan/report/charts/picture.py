@@ -18,11 +18,7 @@ _SCALE = 2.0
 
 
 def picture(drawing: Drawing, *, suffix: str) -> bytes:
-    """Format a chart for a file's extension, one of `SUFFIXES`; the same chart gives the same bytes.
-
-    Raises:
-        ImportError: the package that draws charts is missing.
-    """
+    """Format a chart for a file's extension, one of `SUFFIXES`; the same chart gives the same bytes."""
     import vl_convert  # noqa: PLC0415 - an optional package, wanted for pictures alone
 
     spec = dict(drawing.spec)

@@ -20,9 +20,6 @@ def measurement_chart(points: Sequence[Measurement]) -> Drawing:
     """Draw the median time of each batch in ms, and what the estimate says of it where there is one.
 
     Curves of one model on one device share a colour; the estimate is the line without dots, in its interval.
-
-    Args:
-        points: The measurements, at least one.
     """
     curves: dict[tuple[str, ...], list[Measurement]] = {}
     for point in sorted(points, key=lambda point: point.workload.batch):
@@ -42,9 +39,6 @@ def pipeline_chart(timed: Sequence[PipelineTimes]) -> Drawing:
     """Draw the time of each repetition of a pipeline in ms, end to end in both ways, and of each stage.
 
     Stages are drawn by the device's events where there are any, else by the host's clock with a wait after each.
-
-    Args:
-        timed: The pipeline at each batch, at least one.
     """
     series: list[Series] = []
     for pipeline in timed:

@@ -43,16 +43,7 @@ def series_chart(
     has_diagonal: bool = False,
     limit: float | None = None,
 ) -> Drawing:
-    """Draw series on two logarithmic axes, each named at its end.
-
-    Args:
-        series: What is drawn.
-        title: What the chart shows.
-        axes: Titles and ticks.
-        subtitle: Under which conditions.
-        has_diagonal: Draw the line on which both axes are equal, with a quarter more and less.
-        limit: A value of the y axis that must be kept.
-    """
+    """Draw series on two logarithmic axes, each named at its end."""
     import altair as alt  # noqa: PLC0415 - an optional package, wanted for charts alone
 
     wide, high = [x for x, _ in _all(series)] or [1.0, 10.0], _heights(series, limit) or [1.0, 10.0]

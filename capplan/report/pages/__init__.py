@@ -17,25 +17,13 @@ _WRITERS = {
 
 
 def page_file(page: Page, extension: str) -> str | bytes:
-    """Return a report as text, or as bytes for .pdf and .xlsx.
-
-    Args:
-        page: What is written.
-        extension: .html, .md, .pdf or .xlsx.
-
-    Raises:
-        UsageError: The library that this format needs is not installed.
-    """
+    """Return a report as text, or as bytes for .pdf and .xlsx."""
     module, name = _WRITERS[extension]
     return with_library(extension, lambda: getattr(import_module(f"{__name__}.{module}"), name)(page))
 
 
 def with_library(extension: str, write: Callable[[], Any]) -> str | bytes:
-    """Return what a writer returns, whose module imports the library of its format.
-
-    Raises:
-        UsageError: That library is not installed.
-    """
+    """Return what a writer returns, whose module imports the library of its format."""
     try:
         content: str | bytes = write()
     except ModuleNotFoundError as error:

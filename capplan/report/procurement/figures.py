@@ -82,11 +82,7 @@ _TIME_UNITS = (
 
 
 def time_scale(times_s: Iterable[float | None]) -> TimeScale:
-    """Return the unit of a column of times, by the shortest of them, with one decimal or with two below one unit.
-
-    Args:
-        times_s: The times of the column; unknown ones are passed over. [s]
-    """
+    """Return the unit of a column of times, by the shortest of them, with one decimal or with two below one unit."""
     least = min((time_s for time_s in times_s if time_s), default=1.0)
     unit, unit_s = next((unit, unit_s) for unit, unit_s, share in _TIME_UNITS if least >= share * unit_s)
     return TimeScale(unit=unit, unit_s=unit_s, digits=1 if least >= unit_s else 2)

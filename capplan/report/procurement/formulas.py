@@ -34,13 +34,7 @@ def _parameters(name: str) -> list[str]:
 
 
 def spreadsheet(formula: Callable[..., float], *arguments: str, of_arrays: bool = False) -> str:
-    """Print a formula for a cell, without its equals sign.
-
-    Args:
-        formula: A function of `capplan.core.formulas`.
-        arguments: What stands for its parameters: cells, defined names, numbers, or other printed formulas.
-        of_arrays: True if an argument is an array, whose elements are worked out one by one, as SUMPRODUCT takes them.
-    """
+    """Print a formula for a cell, without its equals sign."""
     name = formula.__name__
     values = dict(zip(_parameters(name), (_atom(words) for words in arguments), strict=True))
     return _cell(_expression(name), values, of_arrays)

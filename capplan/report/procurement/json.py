@@ -116,11 +116,7 @@ class ReportDocument(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def report_document(report: Report) -> ReportDocument:
-    """Return a report as a document.
-
-    Args:
-        report: The report.
-    """
+    """Return a report as a document."""
     return ReportDocument(
         schema_version=REPORT_SCHEMA_VERSION,
         kind="report",
@@ -139,11 +135,7 @@ def report_document(report: Report) -> ReportDocument:
 
 
 def report_to_json(report: Report) -> dict[str, Any]:
-    """Return a report as plain JSON values.
-
-    Args:
-        report: The report.
-    """
+    """Return a report as plain JSON values."""
     plain: dict[str, Any] = to_plain(report_document(report))
     return plain
 

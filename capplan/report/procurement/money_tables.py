@@ -39,14 +39,7 @@ def total_card(total_usd: float, present_usd: float | None, money: CostAssumptio
 def obligation_card(
     term: str, yearly_usd: Sequence[float], *, upfront_fraction: float | None, residual_usd: float | None
 ) -> KeyFigure:
-    """Return what a signature binds to, and when it is paid.
-
-    Args:
-        term: The term of purchase or rent.
-        yearly_usd: Outlays by year, the first day first. [USD]
-        upfront_fraction: The share of a commitment that is paid on the first day; None where the price does not say.
-        residual_usd: What bought hardware is worth in the end, which the last year's outlay holds. [USD]
-    """
+    """Return what a signature binds to, and when it is paid."""
     years = COMMITMENT_YEARS.get(Term(term), 0)
     if term == Term.BUY:
         running = figures.headline_money(yearly_usd[-1] + (residual_usd or 0.0))
@@ -239,13 +232,7 @@ def software_words(rows: Sequence[OptionRow]) -> list[str]:
 
 
 def local_cards(local: LocalCurrency | None, usd_per_year: float, country: str | None) -> list[KeyFigure]:
-    """Return what a cost comes to in another currency with the tax of the place; nothing without one.
-
-    Args:
-        local: The currency.
-        usd_per_year: The cost. [USD]
-        country: The code of the country where the machines stand; None where it is not known.
-    """
+    """Return what a cost comes to in another currency with the tax of the place; nothing without one."""
     if local is None:
         return []
     cost = local.amount(usd_per_year, country=country)

@@ -18,15 +18,7 @@ EXTENSIONS = (".html", ".pdf", ".md", *_DATA)
 
 
 def render_report(report: Report, extension: str) -> str | bytes:
-    """Return a report as text, or as bytes for .pdf and .xlsx.
-
-    Args:
-        report: what is written.
-        extension: one of `EXTENSIONS`.
-
-    Raises:
-        UsageError: the library that this format needs is not installed.
-    """
+    """Return a report as text, or as bytes for .pdf and .xlsx."""
     if extension not in _DATA:
         return with_library(extension, lambda: page_file(_of("contents", "procurement_page")(report), extension))
     content: Any = with_library(extension, lambda: _of(*_DATA[extension])(report))

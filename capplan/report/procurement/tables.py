@@ -432,12 +432,7 @@ def measured_table(model: ModelReport) -> Grid | None:
 
 
 def refusal_table(model: ModelReport, *, named: int | None = None) -> Grid:
-    """List the GPUs that cannot serve; many that the same reason excludes share a row.
-
-    Args:
-        model: The model.
-        named: How many GPUs of such a row are named; all by default.
-    """
+    """List the GPUs that cannot serve; many that the same reason excludes share a row."""
     alike: dict[tuple[str, int | None, str], list[InfeasibleGpu]] = {}
     for refusal in model.refusals:
         alike.setdefault((refusal.constraint, refusal.batch, refusal.reason), []).append(refusal)

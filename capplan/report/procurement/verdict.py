@@ -120,10 +120,6 @@ def share_of_scenarios(fraction: float | None, scenarios: int) -> str:
 
     >>> share_of_scenarios(0.25, 400), share_of_scenarios(0.0, 400)
     ('25.0 % of 400', 'fewer than 1 of 400')
-
-    Args:
-        fraction: The share; None where it is not known.
-        scenarios: How many were drawn.
     """
     if fraction == 0:
         return f"fewer than 1 of {scenarios}"
@@ -131,11 +127,7 @@ def share_of_scenarios(fraction: float | None, scenarios: int) -> str:
 
 
 def varies_words(labels: Sequence[str]) -> str:
-    """Describe what differs from scenario to scenario.
-
-    Args:
-        labels: Labels of the inputs that differ.
-    """
+    """Describe what differs from scenario to scenario."""
     load = "They vary the load, too." if "Load" in labels else "The load is taken as stated."
     return f"Scenarios vary the latency estimate, the prices and the assumptions about money. {load}"
 
@@ -154,15 +146,7 @@ def _times_a_year(times: float) -> str:
 def make_verdict(
     plan: PlanDocument, answer: Answer, rows: Sequence[OptionRow], *, service: str | None = None
 ) -> Verdict:
-    """Describe the decision in words and numbers.
-
-    Args:
-        plan: The plan of the model.
-        answer: The decision.
-        rows: Its options.
-        service: The name of the service whose part of a fleet's report this is. The fleet is what is decided, so that
-            the sentence says what the service would take alone.
-    """
+    """Describe the decision in words and numbers."""
     by_key = {row.key: row for row in rows}
     found = answer.recommendation
     choice = by_key[found.choice.key] if found.choice else None

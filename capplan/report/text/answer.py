@@ -72,13 +72,7 @@ class Selection:
 
 
 def answer_lines(plan: Plan, *, width: int = WIDTH, selection: Selection | None = None) -> list[Line]:
-    """Lay the short answer out in lines of at most `width` characters.
-
-    Args:
-        plan: a plan with its recommendations.
-        width: characters that a line may have.
-        selection: the GPUs to show; without it, those of the plan's short list.
-    """
+    """Lay the short answer out in lines of at most `width` characters."""
     chosen = selection or Selection()
 
     def folded(lines: Sequence[Line], indent: int = LABEL_WIDTH) -> list[Line]:
@@ -210,12 +204,6 @@ def energy_data(
     """Return the columns for programs of power [W] and of the energy of a unit [J], each with both ends.
 
     The list is empty where no row has one.
-
-    Args:
-        energy: What a row has of it, None where it has none.
-        rows: The rows.
-        unit: What the energy is of: a sample or an output token, as the field `joules_per_` names it.
-        middle: What ends the names of expected values, as those of the other columns do.
     """
     if not any(energy(row) for row in rows):
         return []

@@ -46,7 +46,6 @@ def comparison_sections(comparison: Comparison, *, width: int = WIDTH) -> list[S
     """Return a comparison, of which `styled_lines` makes the table for people.
 
     Args:
-        comparison: The rows.
         width: The room for the line that explains the evidence. [characters]
     """
     columns = shape_data(COMPARISON_ROW, comparison.rows, whole=comparison, order=_MEMORY_FIRST)

@@ -188,13 +188,7 @@ class _CounterRow(NamedTuple):
 
 
 def counter_sections(comparisons: Sequence[CounterComparison], *, macs: int, params: int) -> list[Section]:
-    """Return other counters beside ours.
-
-    Args:
-        comparisons: What the other counters count, and what explains the differences.
-        macs: Our multiply-accumulates.
-        params: Our parameters.
-    """
+    """Return other counters beside ours."""
     rows = [_CounterRow("capplan", f"{macs:,}", "", f"{params:,}", "")]
     for comparison in comparisons:
         count = comparison.count

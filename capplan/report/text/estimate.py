@@ -46,13 +46,7 @@ _OVER_BOUND = (
 
 
 def estimate_sections(answer: EstimateAnswer, *, top: int, explain: bool) -> list[Section]:
-    """Return estimates of one model, one GPU after the other; a CSV has a row per GPU and batch.
-
-    Args:
-        answer: What was estimated on each GPU.
-        top: How many of the costliest kernels and modules are shown.
-        explain: True to write out the arithmetic at the largest batch.
-    """
+    """Return estimates of one model, one GPU after the other; a CSV has a row per GPU and batch."""
     reports = answer.reports
     batch = reports[0].curve[-1].batch
     points = [(report, point) for report in reports for point in report.curve]

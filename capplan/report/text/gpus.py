@@ -44,13 +44,7 @@ class PriceGroup(StrEnum):
 
 
 def gpu_list_sections(specs: Sequence[GpuSpec], shown: Sequence[Attribute], *, count: str) -> list[Section]:
-    """Return one row per GPU; a CSV has base units, unknown cells empty and unsupported ones marked.
-
-    Args:
-        specs: The GPUs.
-        shown: The columns.
-        count: How many they are of the database, such as "3 of 130 GPUs".
-    """
+    """Return one row per GPU; a CSV has base units, unknown cells empty and unsupported ones marked."""
     blocks: list[Block] = [
         Table(list(map(_attribute_column, shown)), specs),
         Lines([f"{count}; {LEGEND}"], only=Format.TABLE),
@@ -279,8 +273,6 @@ def price_comparison_sections(
     Args:
         hourly: Rents, of which figures that nobody can order at are left out; amounts are per GPU and hour. [USD]
         purchase: Purchases; amounts are per GPU. [USD]
-        group: What rows of one GPU are parted by.
-        today: The day from which ages are counted.
     """
     cheapest: dict[tuple[str, str], dict[Term, AnyPrice]] = {}
     prices: list[AnyPrice] = [*(price for price in hourly if price.is_orderable), *purchase]
@@ -331,12 +323,7 @@ def _figures(amount: float) -> str:
 
 
 def local_words(local: LocalAmount, *, unit: str = "/h") -> str:
-    """Write a cost in another currency, with the tax of the place and the rate of exchange.
-
-    Args:
-        local: The cost.
-        unit: What it is for, an hour by default.
-    """
+    """Write a cost in another currency, with the tax of the place and the rate of exchange."""
     taxed = "VAT not known"
     if local.vat_fraction is not None and local.with_vat is not None:
         taxed = (

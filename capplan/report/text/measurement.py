@@ -84,11 +84,6 @@ def measurement_sections(
     """Return measurements, a table per model, device and conditions.
 
     A CSV has one row per measurement in the form that `capplan validate` reads; latencies are medians. [ms]
-
-    Args:
-        points: The measurements.
-        profiles: Batches whose kernels were timed by class.
-        modules: Batches that were timed by module.
     """
     groups: dict[str, list[Measurement]] = {}
     for point in points:

@@ -15,12 +15,7 @@ from capplan.units import format_bytes, format_fraction
 
 
 def memory_sections(answer: MemorySummary, *, rule_of_thumb: bool = False) -> list[Section]:
-    """Return an answer about memory; a CSV has a row per part and peak, for each GPU, or for none.
-
-    Args:
-        answer: The answer.
-        rule_of_thumb: True to compare with the classic estimate, too.
-    """
+    """Return an answer about memory; a CSV has a row per part and peak, for each GPU, or for none."""
     estimate = answer.estimate
     where = f" in {estimate.peak_module}" if estimate.peak_module else ""
     blocks: list[Block] = [

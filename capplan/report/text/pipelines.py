@@ -98,13 +98,7 @@ def _facts(plan: Plan) -> PipelineFacts:
 
 
 def pipeline_lines(plan: Plan, *, width: int, top: int | None = None) -> list[Line]:
-    """Lay the short answer out, in lines of at most `width` characters.
-
-    Args:
-        plan: the plan of a pipeline.
-        width: characters that a line may have.
-        top: how many GPUs to show; without it those of the short list, or all that were asked for.
-    """
+    """Lay the short answer out, in lines of at most `width` characters."""
     ranked = list(dict.fromkeys(fit.gpu.id for fit in plan.fits))
     chosen = [gpu_id for gpu_id in ranked if not plan.shortlist or gpu_id in plan.shortlist]
     ids = ranked[:top] if top is not None else chosen[:_MOST_GPUS]
@@ -316,11 +310,7 @@ _PART_TIMES: tuple[Column[PartTime], ...] = (
 
 
 def pipeline_memory_sections(answer: PipelineMemory) -> list[Section]:
-    """Return the memory of a pipeline; a CSV has a row for each GPU and place of its weights.
-
-    Args:
-        answer: the memory of a batch of its items.
-    """
+    """Return the memory of a pipeline; a CSV has a row for each GPU and place of its weights."""
     first = answer.places[0]
     where = f" on {first.gpu.id}" if first.gpu is not None else ""
     total, moment = format_bytes(first.worst.total_bytes.expected), first.worst.peak_module
@@ -360,12 +350,7 @@ _MEMORY_PARTS: tuple[Column[MemoryPart], ...] = (
 
 
 def pipeline_validation_sections(validation: PipelineValidation, *, worst: int) -> list[Section]:
-    """Return the errors of estimates of pipelines by cell, and the worst rows.
-
-    Args:
-        validation: the validation.
-        worst: how many of the worst rows are shown.
-    """
+    """Return the errors of estimates of pipelines by cell, and the worst rows."""
     cells = validation.cells()
     blocks: list[Block] = [Table(_CELLS, cells)]
     if worst and validation.rows:

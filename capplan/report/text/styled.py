@@ -69,11 +69,6 @@ def fold_line(content: Line, width: int, *, indent: int) -> list[Line]:
     """Return a line as lines of at most `width` characters, broken at blanks; later ones are indented.
 
     Nothing is cut off, since a line can end in a caution.
-
-    Args:
-        content: the line.
-        width: characters that a line may have.
-        indent: blanks before the lines after the first.
     """
     if len(text_of(content)) <= width:
         return [content]

@@ -12,11 +12,7 @@ _LONGEST_REASON = 300
 
 
 def render_overview(overview: SweepOverview) -> str:
-    """Return what a sweep did, what failed and why, and how to go on.
-
-    Args:
-        overview: the sweep's counts and failures.
-    """
+    """Return what a sweep did, what failed and why, and how to go on."""
     standing = overview.standing
     lines = [
         f"{overview.folder}: {overview.rows:,} rows of {standing.models:,} models × {overview.gpus:,} GPUs × "
@@ -50,11 +46,7 @@ def _group_line(group: FailureGroup) -> str:
 
 
 def render_preview(preview: SweepPreview) -> str:
-    """Return what a sweep would take, and what the estimate is made of.
-
-    Args:
-        preview: the counts.
-    """
+    """Return what a sweep would take, and what the estimate is made of."""
     rates = preview.rates
     parts = [
         (preview.missing_traces, "traces", rates.trace_s),
@@ -93,12 +85,7 @@ def _span(span: RateRange, written: Callable[[float], str]) -> str:
 
 
 def query_sections(names: Sequence[str], rows: Sequence[Sequence[object]]) -> list[Section]:
-    """Return a query's answer: numbers in full in CSV, shortened elsewhere.
-
-    Args:
-        names: The columns.
-        rows: Their values; None is empty.
-    """
+    """Return a query's answer: numbers in full in CSV, shortened elsewhere."""
 
     def column(index: int, name: str) -> Column[Sequence[object]]:
         is_number = all(isinstance(row[index], int | float | None) for row in rows)

@@ -25,14 +25,7 @@ _CALIBRATE_FIRST = (
 def validation_sections(
     validation: Validation, *, by: Sequence[str], worst: int, calibration: Path | None
 ) -> list[Section]:
-    """Return the errors of predictions; a CSV has a row per cell, errors as fractions.
-
-    Args:
-        validation: The validation.
-        by: The columns that make a cell.
-        worst: How many of the worst rows are shown.
-        calibration: The user's own calibration; None for the shipped one, which knows nothing of this CPU's host.
-    """
+    """Return the errors of predictions; a CSV has a row per cell, errors as fractions."""
     blocks: list[Block] = []
     if validation.overall is not None:
         rows = [(*cell.keys.values(), *_cells(cell.statistics)) for cell in validation.cells]

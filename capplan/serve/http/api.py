@@ -71,11 +71,7 @@ def _asking(service: PlanningService, kind: type[Any]) -> Endpoint:
 
 
 async def read_json_body(service: PlanningService, request: Request) -> bytes:
-    """Read the JSON body of a request.
-
-    Raises:
-        ProblemError: it is too long, or says to be something else.
-    """
+    """Read the JSON body of a request."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if not _JSON_TYPES.fullmatch(kind):
         raise ProblemError(415, f"the body is {kind[:100]!r}; send a question as application/json.")
@@ -83,11 +79,7 @@ async def read_json_body(service: PlanningService, request: Request) -> bytes:
 
 
 async def answered(service: PlanningService, request: Request, question: Any) -> Response:
-    """Answer a question in another process, and return the answer.
-
-    Raises:
-        ProblemError: it has no answer, or has to wait.
-    """
+    """Answer a question in another process, and return the answer."""
     task = Task(question=question, spelling=spelling_of(request), width=_width(request))
     reply = await ask(service, request, task)
     headers = _download_headers(request, task)
@@ -95,11 +87,7 @@ async def answered(service: PlanningService, request: Request, question: Any) ->
 
 
 async def ask(service: PlanningService, request: Request, task: Task) -> Reply:
-    """Answer a task for a client that may disconnect meanwhile.
-
-    Raises:
-        ProblemError: the question has no answer, too much waits, or the processes that worked on it were lost.
-    """
+    """Answer a task for a client that may disconnect meanwhile."""
     try:
         outcome = await unless_gone(request, service.answer(task))
     except BusyError as error:
@@ -112,11 +100,7 @@ async def ask(service: PlanningService, request: Request, task: Task) -> Reply:
 
 
 def spelling_of(request: Request) -> Spelling:
-    """Return the format asked for: by `format` in the query string, else by the Accept header, else JSON.
-
-    Raises:
-        ProblemError: there is no such format.
-    """
+    """Return the format asked for: by `format` in the query string, else by the Accept header, else JSON."""
     asked = request.query_params.get("format")
     if asked is not None:
         if asked not in MEDIA_TYPES:
@@ -197,11 +181,7 @@ def _add_model(service: PlanningService) -> Endpoint:
 
 
 async def keep_own(service: PlanningService, request: Request) -> dict[str, Any]:
-    """Keep the file that a body holds, and return the words that name its model.
-
-    Raises:
-        ProblemError: it is too long, or none of the files that are taken.
-    """
+    """Keep the file that a body holds, and return the words that name its model."""
     limits, folder = service.settings.limits, Folders(state=service.settings.state).spool
     async with spooled_body(request, limit=limits.model_bytes, folder=folder) as path:
         try:

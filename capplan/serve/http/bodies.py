@@ -28,14 +28,7 @@ class ProblemError(Exception):
     def __init__(
         self, status: int, detail: str, *, exit_code: int | None = None, headers: Mapping[str, str] = {}
     ) -> None:
-        """Store what the answer says.
-
-        Args:
-            status: the HTTP status.
-            detail: one sentence on what is wrong and what would do.
-            exit_code: what the command line would exit with, where it would.
-            headers: further headers of the answer.
-        """
+        """Store what the answer says."""
         super().__init__(detail)
         self.status = status
         self.detail = detail
@@ -62,12 +55,7 @@ def problem_response(error: ProblemError) -> Response:
 
 
 def refused(message: str, exit_code: int) -> ProblemError:
-    """Return the problem for a question without an answer.
-
-    Args:
-        message: the sentence of the command line.
-        exit_code: what the command line would exit with.
-    """
+    """Return the problem for a question without an answer."""
     return ProblemError(STATUS_OF_EXIT_CODE.get(exit_code, 400), message, exit_code=exit_code)
 
 
@@ -85,16 +73,7 @@ class GoneError(Exception):
 
 
 async def read_body(request: Request, *, limit: int) -> bytes:
-    """Read a body, and stop where it exceeds a limit; a gzip-encoded one is decompressed within the same limit.
-
-    Args:
-        request: the request.
-        limit: most bytes, before and after decompression.
-
-    Raises:
-        ProblemError: it is longer, or damaged.
-        GoneError: the client went away.
-    """
+    """Read a body, and stop where it exceeds a limit; a gzip-encoded one is decompressed within the same limit."""
     pieces: list[bytes] = []
 
     async def keep(piece: bytes) -> None:
@@ -109,17 +88,7 @@ async def read_body(request: Request, *, limit: int) -> bytes:
 
 @asynccontextmanager
 async def spooled_body(request: Request, *, limit: int, folder: Path) -> AsyncIterator[Path]:
-    """Write a body of any size to a file, which is removed afterwards.
-
-    Args:
-        request: the request.
-        limit: most bytes.
-        folder: where the file is made.
-
-    Raises:
-        ProblemError: the body is longer, or does not arrive.
-        GoneError: the client went away.
-    """
+    """Write a body of any size to a file, which is removed afterwards."""
     with tempfile.NamedTemporaryFile(dir=folder, prefix="upload-") as file:
 
         async def keep(piece: bytes) -> None:
@@ -133,12 +102,7 @@ async def spooled_body(request: Request, *, limit: int, folder: Path) -> AsyncIt
 async def _receive(
     request: Request, take: Callable[[bytes], Awaitable[object]], *, limit: int, within_s: float
 ) -> None:
-    """Yield a body as it arrives, within a size and a time. [bytes, s]
-
-    Raises:
-        ProblemError: it is longer, or does not arrive in time.
-        GoneError: the client went away.
-    """
+    """Yield a body as it arrives, within a size and a time. [bytes, s]"""
     size = 0
     try:
         async with asyncio.timeout(within_s):
@@ -168,15 +132,7 @@ def _too_long(limit: int) -> ProblemError:
 
 
 async def unless_gone(request: Request, work: Coroutine[Any, Any, Result]) -> Result:
-    """Return the result of work, and stop it once the client has gone away.
-
-    Args:
-        request: a request whose body has been read.
-        work: what answers it.
-
-    Raises:
-        GoneError: the client closed its connection.
-    """
+    """Return the result of work, and stop it once the client has gone away."""
     working = asyncio.ensure_future(work)
     watching = asyncio.ensure_future(_gone(request))
     try:
@@ -203,12 +159,6 @@ def content_response(
     """Return an answer with its ETag; 304 where the client holds this very content.
 
     A question asked by POST changes nothing, so that its answer may be revalidated like that of a GET.
-
-    Args:
-        request: the request, with what its client holds.
-        reply: the content.
-        status: the status of a full answer.
-        headers: further headers.
     """
     tag = f'W/"{hashlib.sha256(reply.content).hexdigest()[:32]}"'  # a weak one: it is sent compressed or not
     shared = {"ETag": tag, "Cache-Control": "private, no-cache", "Vary": "Accept", **(headers or {})}

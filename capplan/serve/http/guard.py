@@ -35,13 +35,7 @@ class Guard:
     """An ASGI application around another one."""
 
     def __init__(self, app: ASGIApp, *, settings: Settings, metrics: Metrics) -> None:
-        """Store the application that is guarded.
-
-        Args:
-            app: the application.
-            settings: token, names of this service, limits.
-            metrics: where requests are counted.
-        """
+        """Store the application that is guarded."""
         self._app = app
         self._settings = settings
         self._metrics = metrics
@@ -103,11 +97,7 @@ class Guard:
         await self._app(scope, receive, send)
 
     def _check_source(self, headers: Headers) -> None:
-        """Refuse a name that is not this service's, and pages of other origins.
-
-        Raises:
-            ProblemError: a page of another host asks, or a name was made to point here (DNS rebinding).
-        """
+        """Refuse a name that is not this service's, and pages of other origins."""
         host = headers.get("host", "")
         if not self._is_own(host):
             raise ProblemError(
@@ -129,11 +119,7 @@ class Guard:
         return name in self._names or (not is_loopback(self._settings.host) and _is_address(name))
 
     def _check_framing(self, headers: Headers) -> None:
-        """Refuse a request that states its length in two ways: a proxy in front may go by the other one.
-
-        Raises:
-            ProblemError: it has both Content-Length and Transfer-Encoding (RFC 9112, section 6.3); its connection ends.
-        """
+        """Refuse a request that states its length in two ways: a proxy in front may go by the other one."""
         if "content-length" in headers and "transfer-encoding" in headers:
             raise ProblemError(
                 400,

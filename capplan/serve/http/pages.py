@@ -254,13 +254,7 @@ _COMMON = (
 
 
 def suggest(words: str, settings: Settings, uploads: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return models whose names hold the words, the shortest first, and all GPUs and providers.
-
-    Args:
-        words: what was typed so far; nothing for usual names.
-        settings: how the service runs.
-        uploads: what is said of the uploaded traces.
-    """
+    """Return models whose names hold the words, the shortest first, and all GPUs and providers."""
     own = [{"value": upload["model"], "label": f"{upload['name']} (a saved trace)"} for upload in uploads]
     if not words.strip():
         gpus, providers = _lists(settings)

@@ -47,17 +47,7 @@ def templates() -> list[mcp_types.ResourceTemplate]:
 
 
 async def read_resource(answering: Callable[[], Awaitable[PlanningService]], uri: str) -> mcp_types.ReadResourceResult:
-    """Return the content of a resource.
-
-    Args:
-        answering: returns the service that answers, for all but pages.
-        uri: the resource's address.
-
-    Raises:
-        UnknownNameError: there is none of this address.
-        CapplanError: there is no such GPU.
-        BusyError: too much waits.
-    """
+    """Return the content of a resource."""
     page = docs_pages().get(uri.removeprefix(DOCS)) if uri.startswith(DOCS) else None
     if page is not None:
         return _contents(uri, _MARKDOWN, page.text)
@@ -227,12 +217,7 @@ def prompts() -> list[mcp_types.Prompt]:
 
 
 def filled_prompt(name: str, given: Mapping[str, str]) -> mcp_types.GetPromptResult:
-    """Return a prompt with its arguments filled in.
-
-    Raises:
-        UnknownNameError: there is no such prompt or argument.
-        UsageError: an argument is missing.
-    """
+    """Return a prompt with its arguments filled in."""
     if name not in PROMPTS:
         raise UnknownNameError("prompt", name[:100], PROMPTS)
     prompt = PROMPTS[name]

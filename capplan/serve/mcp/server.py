@@ -40,14 +40,7 @@ class Started:
     """A service whose processes start with the first question, so that a client that never asks costs nothing."""
 
     def __init__(self, settings: Settings) -> None:
-        """Prepare the service.
-
-        Args:
-            settings: data and limits, as of the service.
-
-        Raises:
-            CapplanError: the data cannot be loaded, or nothing can be kept in the state folder.
-        """
+        """Prepare the service."""
         self._service = PlanningService(settings)
         self._starting = asyncio.Lock()
         self._is_started = False
@@ -67,12 +60,7 @@ class Started:
 
 
 def make_server(answering: Answering, *, is_text_only: bool = False) -> Server[Any]:
-    """Return a server.
-
-    Args:
-        answering: returns the service that answers.
-        is_text_only: tools answer with short text alone, without the structured document.
-    """
+    """Return a server."""
     listed = mcp_types.ListToolsResult(tools=tools(is_text_only=is_text_only))
 
     async def list_tools(_context: Any, _params: Any) -> mcp_types.ListToolsResult:
@@ -126,12 +114,7 @@ def _invalid(error: Exception) -> MCPError:
 
 
 def run_stdio(settings: Settings, *, is_text_only: bool = False) -> None:
-    """Serve one client over standard input and output until it closes them.
-
-    Args:
-        settings: data and limits, as of the service.
-        is_text_only: tools answer with short text alone.
-    """
+    """Serve one client over standard input and output until it closes them."""
     asyncio.run(_served(Started(settings), is_text_only=is_text_only))
 
 
@@ -166,11 +149,7 @@ class McpEndpoints:
     """The endpoints of assistants. They keep nothing of a client from one request to the next."""
 
     def __init__(self, service: PlanningService) -> None:
-        """Prepare the endpoints; `running` must surround their use.
-
-        Args:
-            service: what answers.
-        """
+        """Prepare the endpoints; `running` must surround their use."""
 
         async def answering() -> PlanningService:
             return service

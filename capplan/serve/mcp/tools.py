@@ -36,11 +36,7 @@ def asked_by_tool() -> Mapping[str, Verb[Any, Any]]:
 
 
 def tools(*, is_text_only: bool = False) -> list[mcp_types.Tool]:
-    """Return the tools as they are listed to an assistant.
-
-    Args:
-        is_text_only: answers have no structured part, so that no schema describes it.
-    """
+    """Return the tools as they are listed to an assistant."""
     hints = mcp_types.ToolAnnotations(
         read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False
     )
@@ -72,15 +68,7 @@ async def call_tool(
     is_text_only: bool = False,
     address: str | None = None,
 ) -> mcp_types.CallToolResult:
-    """Answer a question; what it is refused for is an answer, too, which the assistant can mend.
-
-    Args:
-        service: what answers.
-        name: the tool's name.
-        arguments: the question's fields.
-        is_text_only: leave out the structured answer.
-        address: where the service is reached, such as http://127.0.0.1:8000/; None where it is not.
-    """
+    """Answer a question; what it is refused for is an answer, too, which the assistant can mend."""
     limit, verb = service.settings.limits.question_bytes, asked_by_tool()[name]
     try:
         if len(json.dumps(arguments)) > limit:
@@ -124,12 +112,7 @@ def _whole(question: Any, verb: Verb[Any, Any], address: str | None) -> str:
 
 
 def short_text(reply: Reply, *, whole: str) -> str:
-    """Return an answer as text of at most 2,000 characters, cut at the end of a line.
-
-    Args:
-        reply: the answer.
-        whole: the sentence that says where the whole answer is.
-    """
+    """Return an answer as text of at most 2,000 characters, cut at the end of a line."""
     parts = [reply.text.strip("\n"), reply.warning, _LATER if reply.hints else "", whole[: LONGEST_TEXT // 2]]
     text = "\n\n".join(part for part in parts if part)
     if len(text) <= LONGEST_TEXT:

@@ -58,15 +58,7 @@ class Refused:
 
 
 def explain(kind: str, subject: Subject) -> Explained:
-    """Return where one figure of a GPU comes from.
-
-    Args:
-        kind: which figure: one of `KINDS`.
-        subject: what it belongs to.
-
-    Raises:
-        UsageError: there is no such figure.
-    """
+    """Return where one figure of a GPU comes from."""
     if kind not in KINDS:
         raise UsageError(f"explain {kind[:40]!r}: there is no such figure; there are {', '.join(KINDS)}.")
     title, lines = KINDS[kind]
@@ -74,11 +66,7 @@ def explain(kind: str, subject: Subject) -> Explained:
 
 
 def explain_rejection(refused: Refused) -> Explained:
-    """Return why a GPU was rejected, and where the figures of that reason come from.
-
-    Args:
-        refused: the GPU, and what its plan was made from.
-    """
+    """Return why a GPU was rejected, and where the figures of that reason come from."""
     rejection = refused.rejection
     lines = [f"batch {rejection.batch:,}: {rejection.reason}"]
     if rejection.max_batch:

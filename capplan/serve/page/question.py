@@ -51,14 +51,7 @@ class PageQuestion(FormState):
     every: Annotated[bool, Option(doors=Door.PAGE)] = False
 
     def plan_of(self, model: str) -> PlanQuestion:
-        """Return the plan that is asked of one model.
-
-        Args:
-            model: its words.
-
-        Raises:
-            UsageError: a field of the form cannot be read.
-        """
+        """Return the plan that is asked of one model."""
         return PLAN_FORM.question(PLAN, self, model=model, batches=[self.batch])
 
 
@@ -112,14 +105,7 @@ class PageForm(Generic[State]):
         return "" if has_none else _words(shown, shown.default)
 
     def read(self, pairs: Pairs) -> State:
-        """Read the state of the form from the pairs of a query string.
-
-        Args:
-            pairs: names and values; lists are repeated or parted by commas.
-
-        Raises:
-            UsageError: a field is unknown, or cannot be read.
-        """
+        """Read the state of the form from the pairs of a query string."""
         own: dict[str, list[str]] = {}
         options: dict[str, str] = {}
         known = [shown.key for shown in fields_of(self.state) if shown.option.doors & Door.PAGE]
@@ -142,16 +128,7 @@ class PageForm(Generic[State]):
         )
 
     def question(self, verb: Verb[Asked, Any], state: State, **stated: Any) -> Asked:
-        """Return the question that a state of the form asks a verb.
-
-        Args:
-            verb: one of the form's verbs.
-            state: the state.
-            **stated: what the form does not hold, by the names of the question's fields.
-
-        Raises:
-            UsageError: a field of the form cannot be read.
-        """
+        """Return the question that a state of the form asks a verb."""
         names = {shown.option.label: name for name, shown in self.fields.items()}
         asked = {
             shown.name: state.options[names[shown.option.label]]
@@ -161,12 +138,7 @@ class PageForm(Generic[State]):
         return read_question(verb.question, {**asked, **stated}, door=Door.HTTP, name_of=_label, is_text=True)
 
     def address(self, state: State, **changed: Any) -> str:
-        """Return the query string of a state: what differs from the defaults.
-
-        Args:
-            state: the state.
-            **changed: fields that are to differ; an empty text stands for a default.
-        """
+        """Return the query string of a state: what differs from the defaults."""
         options = {**state.options, **{name: str(value) for name, value in changed.items() if name in self.fields}}
         own = {name: value for name, value in changed.items() if name not in self.fields}
         pairs = [

@@ -34,25 +34,14 @@ def _environment() -> jinja2.Environment:
 
 
 def render_page(question: PageQuestion, **state: Any) -> str:
-    """Render the page about any model with its form and answer.
-
-    Args:
-        question: the state of the form.
-        **state: what is known of the answer, as the template of all forms takes it.
-    """
+    """Render the page about any model with its form and answer."""
     return render_template(
         "page.html.j2", q=question, form=PLAN_FORM, spare=len(question.models) < MOST_MODELS, **state
     )
 
 
 def render_answer(question: PageQuestion, models: list[ModelView], comparison: ComparisonCharts | None) -> str:
-    """Render the answer to the form.
-
-    Args:
-        question: the state of the form.
-        models: what is shown of each model.
-        comparison: the charts that several models share; None where there are none.
-    """
+    """Render the answer to the form."""
     return render_template(
         "answer.html.j2",
         q=question,

@@ -104,11 +104,7 @@ def _results(question: ResultsQuestion, case: TaskContext) -> Reply:
 
 
 def _conditions(question: ResultsQuestion) -> list[str]:
-    """Return conditions in SQL; a text that could end its quotes is refused.
-
-    Raises:
-        UsageError: a text holds other characters than names do.
-    """
+    """Return conditions in SQL; a text that could end its quotes is refused."""
     conditions = []
     asked = (("model", question.model), ("gpu", question.gpu), ("workload", question.workload))
     for column, text in asked:
@@ -180,11 +176,7 @@ def _chart(rows: Sequence[Mapping[str, Any]]) -> Markup:
 
 
 def address_of(row: Mapping[str, Any]) -> str:
-    """Return the page about a row's model, GPU, batch and conditions; empty for what the service cannot name.
-
-    Args:
-        row: a row of a sweep's answer, by column.
-    """
+    """Return the page about a row's model, GPU, batch and conditions; empty for what the service cannot name."""
     model = str(row["model"])
     named = {"gpus": row["gpu"]} if row.get("gpu") else {}
     if model.startswith(_SERVED):

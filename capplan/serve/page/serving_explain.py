@@ -19,16 +19,7 @@ KINDS = ("ttft", "tpot", "tokens", "memory", "model")
 
 
 def explain_times(kind: str, estimate: ServingEstimate, memory: MemoryAnswer) -> Explained:
-    """Return where one figure of a replica comes from.
-
-    Args:
-        kind: which figure: one of `KINDS`.
-        estimate: the replica at one concurrency.
-        memory: how its memory is divided.
-
-    Raises:
-        UsageError: there is no such figure.
-    """
+    """Return where one figure of a replica comes from."""
     point = estimate.points[-1]
     where = f"{estimate.sharding.gpus} × {estimate.gpu}"
     at = f"{where} at {point.concurrency:,} clients"
@@ -125,12 +116,7 @@ def _model(estimate: ServingEstimate, answer: MemoryAnswer) -> list[str]:
 
 
 def explain_fit(fit: DeploymentFit, load: TokenLoad) -> list[str]:
-    """Return where the figures of a deployment come from.
-
-    Args:
-        fit: the deployment.
-        load: what it carries.
-    """
+    """Return where the figures of a deployment come from."""
     share = fit.rate_per_s / fit.replicas
     spare = fit.replicas - fit.needed
     clients = f"{load.rate_per_s:g} requests/s" if load.rate_per_s is not None else f"{load.concurrency:g} clients"

@@ -71,11 +71,7 @@ def _llm_page(question: LlmPageQuestion, case: TaskContext) -> Reply:
 
 
 def _render_times(question: LlmPageQuestion, case: TaskContext) -> str:
-    """Lay out the memory and the times of one replica on each GPU as HTML.
-
-    Raises:
-        UsageError: too many GPUs are named, or a figure that is to be explained is not one of them.
-    """
+    """Lay out the memory and the times of one replica on each GPU as HTML."""
     gpus = names_of(SERVING_FORM.question(LLM_PLAN, question).gpus) or DEFAULT_GPUS
     if len(gpus) > MOST_GPUS:
         raise UsageError(f"times are shown for up to {MOST_GPUS} GPUs; name fewer, or search for deployments.")
@@ -132,11 +128,7 @@ def _remedy(error: CapplanError, question: LlmPageQuestion) -> tuple[str, str]:
 
 
 def _explained(question: LlmPageQuestion, case: TaskContext) -> Explained | None:
-    """Return what explains the figure that the address names as GPU/CLIENTS/KIND; None where it names none.
-
-    Raises:
-        UsageError: there is no such figure.
-    """
+    """Return what explains the figure that the address names as GPU/CLIENTS/KIND; None where it names none."""
     gpu, _, rest = question.explain.partition("/")
     clients, _, kind = rest.partition("/")
     if not question.explain:
@@ -245,15 +237,7 @@ FORMATS = {"json": "JSON", "csv": "CSV", "md": "Markdown", "table": "Text"}
 
 
 def render_deployments(question: LlmPageQuestion, case: TaskContext) -> str:
-    """Search the deployments that a form asks for, and lay them out as HTML.
-
-    Args:
-        question: the form.
-        case: the task, with its data.
-
-    Raises:
-        CapplanError: a name is not known, or no load is stated.
-    """
+    """Search the deployments that a form asks for, and lay them out as HTML."""
     asked = SERVING_FORM.question(LLM_PLAN, question)
     search = answer_llm_plan(asked, case)
     plan = search.plan

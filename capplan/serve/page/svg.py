@@ -76,16 +76,7 @@ def axis(title: str, values: Sequence[float], spell: Callable[[float], str]) -> 
 def curves_svg(
     curves: Sequence[Curve], *, x: Axis, y: Axis, identity: str, title: str, has_lines: bool = True
 ) -> Markup:
-    """Draw curves with their bands, or points with their whiskers.
-
-    Args:
-        curves: what is drawn, each in its colour.
-        x: the axis below.
-        y: the axis at the left.
-        identity: the id of the picture, unlike any other of the page.
-        title: what it shows, also for those who do not see it.
-        has_lines: join the points and fill their bands; else draw each alone with a whisker.
-    """
+    """Draw curves with their bands, or points with their whiskers."""
     drawn = [part for curve in curves for part in _curve(curve, x, y)] if has_lines else _points(curves, x, y)
     parts = [*_frame(x, y), *drawn]
     return _picture(parts, identity=identity, title=title, height=HEIGHT)
@@ -197,11 +188,6 @@ def bars_svg(bars: Sequence[StackedBar], *, identity: str, title: str) -> Markup
 
     All bars have one scale, that of the largest, so that the parts of a bar are seen however small a share of the limit
     they are.
-
-    Args:
-        bars: what is drawn.
-        identity: the id of the picture, unlike any other of the page.
-        title: what it shows, also for those who do not see it.
     """
     row, left, right = 42.0, 150.0, 118.0
     inner = WIDTH - left - right
@@ -244,12 +230,7 @@ MOST_CURVES = 4
 
 
 def curve_batches(batch: int, *, exact_batch: int | None) -> list[int]:
-    """Return the batches of a curve: powers of two, and the one asked for.
-
-    Args:
-        batch: the batch asked for.
-        exact_batch: the only batch that a model's trace holds at, if there is only one.
-    """
+    """Return the batches of a curve: powers of two, and the one asked for."""
     if exact_batch is not None:
         return [exact_batch]
     powers = {2**power for power in range(LARGEST_CURVE_BATCH.bit_length())}
@@ -322,16 +303,7 @@ def intervals_svg(
     identity: str,
     title: str,
 ) -> Markup:
-    """Draw curves and their bands, one colour a curve; without a point the drawing is empty.
-
-    Args:
-        curves: their names and points.
-        x: what the axis below counts.
-        y: what the axis at the left shows.
-        spell: how values of that are written.
-        identity: the id of the picture, unlike any other of the page.
-        title: what it shows, also for those who do not see it.
-    """
+    """Draw curves and their bands, one colour a curve; without a point the drawing is empty."""
     marks = [mark for _, points in curves for mark in points]
     if not marks:
         return Markup("")
@@ -385,12 +357,7 @@ class MemoryRow:
 
 
 def memory_rows(fits: Sequence[tuple[str, Fit]], parts: Sequence[str]) -> tuple[MemoryRow, ...]:
-    """Return the figures of the bars of memory.
-
-    Args:
-        fits: the bars' names and fits.
-        parts: the names of all parts.
-    """
+    """Return the figures of the bars of memory."""
     rows = []
     for name, fit in fits:
         held = {part.name: part.size_bytes.expected for part in fit.memory.all_parts}
@@ -406,13 +373,7 @@ def memory_rows(fits: Sequence[tuple[str, Fit]], parts: Sequence[str]) -> tuple[
 
 
 def memory_bars(fits: Sequence[tuple[str, Fit]], parts: Sequence[str], identity: str) -> Markup:
-    """Draw the memory of each GPU by part, against what is usable of it.
-
-    Args:
-        fits: the bars' names, such as the GPUs', and fits.
-        parts: the names of all parts, in the order of their colours.
-        identity: the id of the picture.
-    """
+    """Draw the memory of each GPU by part, against what is usable of it."""
     bars = [_bar(name, fit, parts) for name, fit in fits]
     return bars_svg(bars, identity=identity, title="Memory by part, and the share of usable memory that it takes")
 

@@ -120,14 +120,7 @@ class ModelView:
 def view_model(
     question: PageQuestion, words: str, case: TaskContext, *, identity: str
 ) -> tuple[ModelView, PlannedStep | None]:
-    """Return what is shown of one model, and its plan; no plan where it has none.
-
-    Args:
-        question: the form.
-        words: the model.
-        case: the task, with its data.
-        identity: what sets the ids of this model's elements apart.
-    """
+    """Return what is shown of one model, and its plan; no plan where it has none."""
     asked = question.plan_of(words)
     before = len(case.needed)
     try:
@@ -148,12 +141,7 @@ _COMMAND_LINE = re.compile(r"`capplan |FILE\.py")
 
 
 def compare(models: Sequence[PlannedStep], *, batch: int) -> ComparisonCharts | None:
-    """Return the charts that several models share; None for one model, or where no GPU fits all.
-
-    Args:
-        models: the models that have a plan.
-        batch: the batch asked for.
-    """
+    """Return the charts that several models share; None for one model, or where no GPU fits all."""
     if len(models) < 2:
         return None
     on_gpu = [{fit.gpu.id: fit for fit in model.plan.fits} for model in models]

@@ -51,12 +51,7 @@ class TaskContext(Context):
     """
 
     def __init__(self, task: Task, data: Data) -> None:
-        """Store a task and the data for it.
-
-        Args:
-            task: the question.
-            data: the database, prices and traces.
-        """
+        """Store a task and the data for it."""
         self.task = task
         self.data = data
         self.needed: dict[TraceJob, None] = {}
@@ -72,11 +67,7 @@ class TaskContext(Context):
         return self.data.gpu_request(question)
 
     def model(self, part: ModelFields) -> ModelSource:
-        """Return the model that a question is about: an uploaded trace, or one whose traces are looked up.
-
-        Raises:
-            UsageError: the model is not one that the service takes.
-        """
+        """Return the model that a question is about: an uploaded trace, or one whose traces are looked up."""
         source = self._full_width(part)
         scheme = find_scheme(part.quantised_weights(), part.activations)
         return source if scheme is None else QuantisedSource(source=source, scheme=scheme)
@@ -92,19 +83,11 @@ class TaskContext(Context):
         return self.data.prices
 
     def pipeline_words(self, words: str) -> str:
-        """Return the name of a published diffusers pipeline; a file or folder of this machine is not read.
-
-        Raises:
-            UsageError: they name another pipeline.
-        """
+        """Return the name of a published diffusers pipeline; a file or folder of this machine is not read."""
         return checked_pipeline(words)
 
     def language_model(self, words: str) -> str:
-        """Return a name of the catalogue, or of none; never one of a file or of the hub.
-
-        Raises:
-            UsageError: it could name a file or a repository.
-        """
+        """Return a name of the catalogue, or of none; never one of a file or of the hub."""
         if not _LANGUAGE_MODEL.fullmatch(words):
             raise UsageError(
                 f"{words!r} is not taken here: name a model of `capplan llm models`; the service reads no files and "
@@ -155,10 +138,8 @@ class TaskContext(Context):
         warning: str = "",
         word_of: WordOf = option_of,
     ) -> Reply:
-        """Format an answer as the task requests, with the words of the command line, whose document it is, or a form's.
-
-        Raises:
-            UsageError: this kind of answer has no such format.
+        """Format an answer as the task requests, with the words of the command line, whose document it is, or a
+        form's.
         """
         spelling = self.task.spelling
         if spelling not in writers:
@@ -176,12 +157,7 @@ class TaskContext(Context):
 
 
 def answer(task: Task, data: Data) -> Outcome:
-    """Answer a question, or return what it needs first, or the sentence that says why it has no answer.
-
-    Args:
-        task: the question.
-        data: the database, prices and traces.
-    """
+    """Answer a question, or return what it needs first, or the sentence that says why it has no answer."""
     case = TaskContext(task, data)
     try:
         reply = derive(task.question, case)
@@ -197,11 +173,7 @@ def answer(task: Task, data: Data) -> Outcome:
 
 @singledispatch
 def derive(question: Any, case: TaskContext) -> Reply:
-    """Answer a question: by its verb, or by what is registered here for its type.
-
-    Raises:
-        CapplanError: it has no answer, or a trace is needed first.
-    """
+    """Answer a question: by its verb, or by what is registered here for its type."""
     verb = verb_of(question)
     if verb is None:
         raise TypeError(f"no answer to a {type(question).__name__}")
@@ -220,11 +192,7 @@ def derive(question: Any, case: TaskContext) -> Reply:
 
 
 def opened(part: PlanQuestion, case: TaskContext) -> "tuple[Prepared, Calibration]":
-    """Return what plans of a question's model share, and the calibration of its times.
-
-    Raises:
-        CapplanError: there is none, or it has to be traced first.
-    """
+    """Return what plans of a question's model share, and the calibration of its times."""
     from capplan.specs.calibration import load_calibration, load_memory_calibration
 
     workload, calibration = part.workload(part.default_precision()), load_calibration()

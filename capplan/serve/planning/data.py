@@ -53,18 +53,7 @@ def model_files(settings: Settings) -> ModelFiles:
 
 
 def prepared(settings: Settings) -> Settings:
-    """Make the folders of a service, and put the files of own prices where specs and prices are read from.
-
-    Args:
-        settings: how the service runs.
-
-    Returns:
-        The settings, with own prices as one more folder of own specs.
-
-    Raises:
-        SpecError: a file of specs or prices is refused.
-        UsageError: the folders cannot be made.
-    """
+    """Make the folders of a service, and put the files of own prices where specs and prices are read from."""
     folders = Folders(state=settings.state)
     known = load_gpus(overlays=settings.specs)
     for path in settings.prices:
@@ -106,11 +95,7 @@ class Data:
     """The database, the prices and the traces of one process."""
 
     def __init__(self, settings: Settings) -> None:
-        """Load what every question needs.
-
-        Args:
-            settings: how the service runs.
-        """
+        """Load what every question needs."""
         folders = Folders(state=settings.state)
         self.overlays = settings.specs
         self.gpus: Gpus = load_gpus(overlays=self.overlays)

@@ -75,15 +75,7 @@ class ModelFiles:
     limit_bytes: int
 
     def keep(self, path: Path, *, name: str) -> dict[str, Any]:
-        """Keep what a model file holds besides its weights, and return the words that name it.
-
-        Args:
-            path: the file, of any size.
-            name: what its user calls it.
-
-        Raises:
-            UsageError: it is damaged, of another kind, or holds too much besides its weights.
-        """
+        """Keep what a model file holds besides its weights, and return the words that name it."""
         with path.open("rb") as file:
             suffix = ".pt2" if file.read(4) == ZIP_MAGIC else ".onnx"
         try:
@@ -101,11 +93,7 @@ class ModelFiles:
         return {"model": f"{FILE_PREFIX}{key}", "name": stem, "kind": suffix.removeprefix(".")}
 
     def find(self, key: str) -> tuple[str, bytes]:
-        """Return the name of a file and its content.
-
-        Raises:
-            UsageError: there is none of this id.
-        """
+        """Return the name of a file and its content."""
         path = next(self.folder.glob(f"{key}.*"), None) if is_trace_id(key) else None
         if path is None:
             raise UsageError(f"there is no model file {key[:100]!r} here; hand it over again.")
@@ -119,14 +107,7 @@ class Configs:
     folder: Path
 
     def keep(self, content: bytes) -> dict[str, Any]:
-        """Check a config, keep it, and return the words that name it.
-
-        Args:
-            content: a config.json of transformers.
-
-        Raises:
-            UsageError: it is not a trace, or too large.
-        """
+        """Check a config, keep it, and return the words that name it."""
         if len(content) > LARGEST_BYTES:
             raise UsageError(f"the config is longer than {LARGEST_BYTES:,} bytes, the most that is read.")
         try:
@@ -150,11 +131,7 @@ class Configs:
         return {"model": f"{CONFIG_PREFIX}{key}", "name": name}
 
     def find(self, key: str) -> Mapping[str, Any]:
-        """Return a config.
-
-        Raises:
-            UsageError: there is none of this id.
-        """
+        """Return a config."""
         content = read_kept(self.folder, key, ".json")
         if content is None:
             raise UsageError(f"there is no config {key[:100]!r} here; hand it over again.")
@@ -170,15 +147,7 @@ class Uploads:
     limit_bytes: int
 
     def keep(self, content: bytes) -> dict[str, Any]:
-        """Check a trace, keep it, and return what is said of it.
-
-        Args:
-            content: a trace file, compressed or not.
-
-        Raises:
-            TraceFileError: it is damaged, or no trace.
-            UsageError: an operator lacks what its formula takes.
-        """
+        """Check a trace, keep it, and return what is said of it."""
         trace = load_trace(content, where="the upload")
         check_operators(trace, where="the upload")
         packed = dump_trace(trace, compress=True)

@@ -39,12 +39,7 @@ class TraceShelf:
     """The traces that this process holds, before those that are kept on disk."""
 
     def __init__(self, *, cache: TraceCache, uploads: Path) -> None:
-        """Store the folders that traces are read from.
-
-        Args:
-            cache: the traces that were made.
-            uploads: the folder of those that were uploaded.
-        """
+        """Store the folders that traces are read from."""
         self._cache = cache
         self._uploads = uploads
         self._held: OrderedDict[TraceJob | str, Trace] = OrderedDict()
@@ -59,11 +54,7 @@ class TraceShelf:
         return self._hold(job, kept)
 
     def uploaded(self, trace_id: str) -> Trace:
-        """Return an uploaded trace.
-
-        Raises:
-            UsageError: there is none of this id.
-        """
+        """Return an uploaded trace."""
         if (held := self._take(trace_id)) is not None:
             return held
         packed = read_kept(self._uploads, trace_id, TRACE_SUFFIX)
@@ -128,12 +119,7 @@ class NamedModel(Model):
         return self.words
 
     def trace(self, configurations: Sequence[Configuration], *, exact_batch: int | None = None) -> Trace:
-        """Return one trace with the recordings asked for.
-
-        Raises:
-            TraceNeededError: one has not been made yet; it is noted in `needed`.
-            CapplanError: one could not be made.
-        """
+        """Return one trace with the recordings asked for."""
         traces = [self._obtain(configuration, exact_batch) for configuration in dict.fromkeys(configurations)]
         if len(traces) == 1:
             return traces[0]

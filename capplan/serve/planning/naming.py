@@ -55,16 +55,7 @@ def is_trace_id(words: str) -> bool:
 
 
 def model_request(part: ModelFields, *, file: str | None = None) -> ModelRequest:
-    """Return the request for a model that a question names, of zoo names and architectures only.
-
-    Args:
-        part: the question.
-        file: the name of the model's file that was handed over, in the place of a name.
-
-    Raises:
-        UsageError: the words name something that would run code of the asker's choice or read a file of the server.
-        UnknownNameError: the libraries know no such model.
-    """
+    """Return the request for a model that a question names, of zoo names and architectures only."""
     words = checked_name(part.model) if file is None else file
     if code := [step for step in part.prepare if ":" in step]:
         raise UsageError(f"prepare: {code[0]!r} names code, which the service does not run.")
@@ -74,12 +65,7 @@ def model_request(part: ModelFields, *, file: str | None = None) -> ModelRequest
 
 
 def checked_name(words: str) -> str:
-    """Return the name of a zoo model or architecture as its library writes it.
-
-    Raises:
-        UsageError: the words name code, a file, or nothing at all.
-        UnknownNameError: the libraries know no such model.
-    """
+    """Return the name of a zoo model or architecture as its library writes it."""
     words = words.strip()
     if not words:
         raise UsageError("no model is named: give `model`, such as torchvision:resnet50, or `config`.")
@@ -98,11 +84,7 @@ def checked_name(words: str) -> str:
 
 
 def checked_pipeline(words: str) -> str:
-    """Return the name of a pipeline that the service knows: one that comes with capplan, or a published one.
-
-    Raises:
-        UsageError: the words name a file, a folder or no such pipeline.
-    """
+    """Return the name of a pipeline that the service knows: one that comes with capplan, or a published one."""
     named = words.strip()
     if named.startswith(KNOWN_PREFIX) and named.removeprefix(KNOWN_PREFIX) in known_names():
         return named
@@ -116,11 +98,7 @@ def checked_pipeline(words: str) -> str:
 
 
 def checked_arguments(arguments: Mapping[str, Any]) -> None:
-    """Refuse arguments of a constructor that are not plain values, or name a place to load from.
-
-    Raises:
-        UsageError: one is not a plain value, or names weights, a file or an address.
-    """
+    """Refuse arguments of a constructor that are not plain values, or name a place to load from."""
     check_bounds(arguments)
     for name, value in arguments.items():
         if not re.fullmatch(r"[A-Za-z_][\w.]*", name) or name.rpartition(".")[2].startswith("__"):
@@ -141,11 +119,7 @@ def _holds_object(value: Any) -> bool:
 
 
 def checked_config(config: Mapping[str, Any]) -> bytes:
-    """Return a transformers config as canonical JSON, without what names places to load from or code to run.
-
-    Raises:
-        UsageError: it is not a config, or too large.
-    """
+    """Return a transformers config as canonical JSON, without what names places to load from or code to run."""
     check_bounds(config)
     kind = config.get("model_type")
     if not isinstance(kind, str) or not _PLAIN_NAME.fullmatch(kind):
@@ -171,11 +145,7 @@ def _cleaned(value: Any) -> Any:
 
 
 def _kept(key: str, value: Any) -> bool:
-    """Return True if a config's entry is kept.
-
-    Raises:
-        UsageError: it names a place to load from.
-    """
+    """Return True if a config's entry is kept."""
     if key in _DROPPED:
         return False
     if key not in _DATA_NAMES and _is_refused(key) and any(map(_is_place, _texts(value))):

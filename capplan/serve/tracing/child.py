@@ -30,13 +30,7 @@ _REFUSED_EVENTS = frozenset(
 
 
 def make_tracer(added_bytes: int, cpu_s: float, folder: str) -> Callable[[TraceJob], bytes | Refusal]:
-    """Bind this process to its limits, and return what traces one model as the bytes of its file.
-
-    Args:
-        added_bytes: memory beyond what the process holds at its start. [bytes]
-        cpu_s: time of the processor. [s]
-        folder: an empty folder to work in.
-    """
+    """Bind this process to its limits, and return what traces one model as the bytes of its file."""
     _limit(added_bytes=added_bytes, cpu_s=cpu_s)
     os.chdir(folder)
     tempfile.tempdir = folder
@@ -68,11 +62,7 @@ def _limit(*, added_bytes: int, cpu_s: float) -> None:
 
 
 def _traced(job: TraceJob, folder: Path) -> "Trace":
-    """Build the model under guard and trace it.
-
-    Raises:
-        CapplanError: the model cannot be built from this, or could not be traced.
-    """
+    """Build the model under guard and trace it."""
     from capplan.app.feedback import SILENCE
     from capplan.app.models import TracedModel
     from capplan.probe.confined import use_one_thread

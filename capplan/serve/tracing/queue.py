@@ -64,10 +64,7 @@ class TraceQueue:
         """Prepare the queue; nothing is started yet.
 
         Args:
-            limits: how many models are traced at once, how many wait, and what a trace may cost.
-            cache: where traces are kept.
             timed: called with the time that each trace took. [s]
-            lost: called with "tracer" and how it died, for each process that died.
         """
         self._limits = limits
         self._cache = cache
@@ -124,12 +121,6 @@ class TraceQueue:
         """Refuse a question if the queue has no room for all of its first traces.
 
         A question that was admitted is answered: traces that it turns out to need later are made whatever waits.
-
-        Args:
-            jobs: the traces that the question needs first.
-
-        Raises:
-            BusyError: too many models wait already.
         """
         new = [job for job in jobs if job not in self._failures and (job not in self._shared or self._is_hint(job))]
         if not new or not self._limits.tracers:
@@ -143,17 +134,8 @@ class TraceQueue:
     async def obtain(self, job: TraceJob, *, wanted: Wanted, is_hint: bool = False) -> Refusal | None:
         """Trace a model, or wait for the trace that another request started.
 
-        Args:
-            job: what to trace.
-            wanted: a trace that nobody waits for when its turn comes is not started; one that has started is finished.
-            is_hint: trace it after everything that questions wait for.
-
         Returns:
             None once the trace is kept, or why it could not be made.
-
-        Raises:
-            BusyError: the processes that traced it were lost; or it is a hint, and too many wait.
-            UnwantedError: it was dropped.
         """
         if (failure := self._failures.get(job)) is not None:
             return failure
@@ -234,9 +216,6 @@ class TraceQueue:
         """Trace a model, and try a second time if its process is lost.
 
         A process that was killed before it took the model does not count as a try.
-
-        Raises:
-            BusyError: it was lost again by a kill from outside, which says nothing of the model.
         """
         tries = 0
         for _ in range(_MOST_STARTS):

@@ -212,14 +212,7 @@ class DeploymentFields(OffloadFields):
     ] = None
 
     def engine_for(self, model: str) -> Engine:
-        """Return the engine that was asked for; by default the one that GGUF files, formats and offload belong to.
-
-        Args:
-            model: the words of the model; a file that ends in .gguf is llama.cpp's.
-
-        Raises:
-            UnknownNameError: there is no such engine or weight format.
-        """
+        """Return the engine that was asked for; by default the one that GGUF files, formats and offload belong to."""
         if self.engine is not None:
             return find_engine(self.engine)
         is_gguf = model.lower().endswith(".gguf") or (self.weights and find_weight_format(self.weights).gguf)
@@ -246,21 +239,13 @@ class MeasuredRunFields:
     ] = ()  # fmt: skip
 
     def measured_runs(self) -> "tuple[MeasuredRun, ...]":
-        """Return the runs of the files.
-
-        Raises:
-            UsageError: a file holds none.
-        """
+        """Return the runs of the files."""
         from capplan.llm.read.measured_run import read_measured_run
 
         return tuple(run for path in self.measured for run in read_measured_run(path))
 
     def named_runs(self) -> "tuple[MeasuredRun, ...]":
-        """Return the runs of the files where several deployments are compared.
-
-        Raises:
-            UsageError: one does not name its deployment, as files of benchmark tools do not.
-        """
+        """Return the runs of the files where several deployments are compared."""
         runs = self.measured_runs()
         for run in runs:
             if not run.model:
@@ -332,11 +317,7 @@ class CardPowerFields(EnergyFields):
     ] = None  # fmt: skip
 
     def power_law(self, *, needed: bool = False) -> "PowerLaw | None":
-        """Return the law of power with the factors of one's own cards.
-
-        Raises:
-            UsageError: the file holds no card.
-        """
+        """Return the law of power with the factors of one's own cards."""
         law = super().power_law(needed=needed or self.power_calibration is not None)
         if law is None or self.power_calibration is None:
             return law
@@ -431,11 +412,7 @@ class ReplicaFields(
     """One replica of a deployment: its model, GPUs, engine, and how the engine is set."""
 
     def words(self, model: str) -> "NamedDeployment":
-        """Return the words that name the deployment.
-
-        Args:
-            model: the words of the model, as this door may look them up.
-        """
+        """Return the words that name the deployment."""
         from capplan.llm.core.deployment import NamedDeployment
 
         return NamedDeployment(
@@ -518,15 +495,7 @@ class LengthFields(MeanLengthFields, PrefixFields):
     )
 
     def load(self, *, rate_per_s: float | None, concurrency: float | None) -> "TokenLoad":
-        """Return a load of these lengths.
-
-        Args:
-            rate_per_s: requests per second; None for a closed loop.
-            concurrency: clients; None for an open load.
-
-        Raises:
-            UsageError: lengths vary in two ways, or speculation is stated in part.
-        """
+        """Return a load of these lengths."""
         from capplan.llm.core.fleet.token_load import TokenLoad
         from capplan.llm.core.serving.service import BENCHMARK_SPREAD
 
@@ -583,15 +552,7 @@ class TaskFields:
     ] = None
 
     def with_task(self, load: "TokenLoad", model: "LanguageModel") -> "TokenLoad":
-        """Return a load with what the task changes.
-
-        Args:
-            load: the load in text.
-            model: the model that is served.
-
-        Raises:
-            UsageError: the task has no such requests, or the model has no image encoder.
-        """
+        """Return a load with what the task changes."""
         from capplan.llm.core.search.images import images_of
 
         if self.documents > 1 and self.task != ServingTask.RERANK:
@@ -708,14 +669,7 @@ class SearchFields:
     ] = 0
 
     def searched_engines(self, offload: "HostOffload | None" = None) -> tuple[str, ...]:
-        """Return the engines to try; by default llama.cpp alone where all weights are of GGUF formats.
-
-        Args:
-            offload: What is left in host memory, which llama.cpp alone can; None for nothing.
-
-        Raises:
-            UsageError: another engine is named beside it.
-        """
+        """Return the engines to try; by default llama.cpp alone where all weights are of GGUF formats."""
         from capplan.llm.core.search.search import DEFAULT_ENGINES
 
         named = names_of(self.engines)
@@ -731,14 +685,7 @@ class SearchFields:
         return (Engine.LLAMACPP.value,)
 
     def searched_weights(self, model: "LanguageModel") -> tuple[str, ...]:
-        """Return the formats of weights to try, an empty word for the checkpoint's own.
-
-        Args:
-            model: the model that is stored in them.
-
-        Raises:
-            UsageError: a format is not known.
-        """
+        """Return the formats of weights to try, an empty word for the checkpoint's own."""
         named = names_of(self.weights)
         for name in named:
             model.stored_as(name)
@@ -784,11 +731,7 @@ class MoneyFields:
     ] = None  # fmt: skip
 
     def week(self) -> tuple[float, ...]:
-        """Return 1 for each hour of a week in which there is load, else 0.
-
-        Raises:
-            UsageError: the hours are not hours of a day.
-        """
+        """Return 1 for each hour of a week in which there is load, else 0."""
         from capplan.core.serving.load import HOURS_PER_DAY, days_in_use
         from capplan.specs.load import hours_of_use
 
@@ -805,11 +748,7 @@ class MoneyFields:
         return None if asked is None else ApiPrice(usd_per_million_input=asked[0], usd_per_million_output=asked[1])
 
     def check_money(self) -> None:
-        """Refuse, before anything is searched, what cannot be counted.
-
-        Raises:
-            UsageError: growth or years lie beyond what is counted, or the hours are not hours of a day.
-        """
+        """Refuse, before anything is searched, what cannot be counted."""
         self.week()
         if not -0.9 <= self.growth_fraction <= 10:
             raise UsageError(f"⟨growth⟩ {self.growth_fraction:.0%}: write growth per year from -90% to 1000%.")

@@ -91,11 +91,7 @@ def _apart() -> dict[str, str]:
 
 
 def _content(question: LlmFleetQuestion) -> dict[str, Any]:
-    """Return what the file holds that a question names, or hands over.
-
-    Raises:
-        UsageError: it does neither.
-    """
+    """Return what the file holds that a question names, or hands over."""
     from capplan.specs.strict_yaml import read_yaml
 
     if question.fleet is not None:

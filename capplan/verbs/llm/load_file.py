@@ -22,29 +22,12 @@ _SHARE = re.compile(r"(-?\d+(?:\.\d+)?)\s*%")
 
 
 def read_load_file(path: Path, *, model: str) -> LlmPlanQuestion:
-    """Read a load file.
-
-    Args:
-        path: the file.
-        model: the model that is asked about.
-
-    Raises:
-        SpecError: the file is refused, with all that is wrong with it, each by its key.
-    """
+    """Read a load file."""
     return read_load_tree(read_yaml(path), shown=str(path), model=model)
 
 
 def read_load_tree(tree: Tree, *, shown: str, model: str) -> LlmPlanQuestion:
-    """Read what a load file holds.
-
-    Args:
-        tree: its keys and values.
-        shown: what errors call it.
-        model: the model that is asked about.
-
-    Raises:
-        SpecError: something is refused.
-    """
+    """Read what a load file holds."""
     reader = _OptionKeyReader(shown, shown)
     inner = tree.get("llm", tree)
     values = reader.read(inner if isinstance(inner, dict) and len(tree) == 1 else tree)
@@ -53,16 +36,7 @@ def read_load_tree(tree: Tree, *, shown: str, model: str) -> LlmPlanQuestion:
 
 
 def read_fleet(tree: Tree, *, shown: str, apart: Mapping[str, str]) -> tuple[LlmPlanQuestion, ...]:
-    """Read several models with their loads: `models` is a list, keys beside it hold for all of them.
-
-    Args:
-        tree: what a file holds.
-        shown: what errors call it.
-        apart: the keys of load files that no model of a fleet has of its own, each with what would do.
-
-    Raises:
-        SpecError: something is refused.
-    """
+    """Read several models with their loads: `models` is a list, keys beside it hold for all of them."""
     reader = _OptionKeyReader(shown, shown)
     entries = tree.get("models")
     if not isinstance(entries, list) or not entries or not all(isinstance(entry, dict) for entry in entries):

@@ -77,11 +77,7 @@ class _LoadFields:
     ] = None
 
     def job(self) -> "BatchJob | None":
-        """Return the job; None for a load that goes on.
-
-        Raises:
-            UsageError: a job is stated in part, or beside a rate or clients.
-        """
+        """Return the job; None for a load that goes on."""
         from capplan.llm.core.fleet.token_load import BatchJob
 
         if (self.prompts is None) != (self.within_s is None):
@@ -131,16 +127,8 @@ class LlmPlanQuestion(
 def search_space(
     question: LlmPlanQuestion, model: str, *, deployments: "Deployments", rents: "dict[str, tuple[Price, ...]]"
 ) -> "SearchSpace":
-    """Return the load, the limits and the deployments to search, with a reader's patience where no limits are stated.
-
-    Args:
-        question: the load, the limits, and what to search.
-        model: the words of the model, as the door may look them up.
-        deployments: what finds models and GPUs.
-        rents: the on-demand offers of GPUs, by id.
-
-    Raises:
-        CapplanError: a name is not known, fields contradict each other, or the load is empty.
+    """Return the load, the limits and the deployments to search, with a reader's patience where no limits are
+    stated.
     """
     from capplan.app.deployments import searched_gpus
     from capplan.llm.core.search.patience import with_patience
@@ -206,16 +194,7 @@ def answer_llm_plan(question: LlmPlanQuestion, context: Context) -> "PlannedFlee
 
 
 def plan_fleet(search: "Search", money: MoneyFields, prices: "Prices") -> "PlannedFleet":
-    """Search deployments, and work out the money and the hand-over of the recommended one.
-
-    Args:
-        search: The question, and what it takes to judge deployments.
-        money: How money is counted.
-        prices: All known prices.
-
-    Raises:
-        UsageError: The requests are too long for the model.
-    """
+    """Search deployments, and work out the money and the hand-over of the recommended one."""
     from capplan.llm.core.fleet.money import PlannedFleet
     from capplan.llm.core.search.handover import launch_of
     from capplan.llm.core.search.plan import plan_deployments
@@ -240,16 +219,7 @@ def _fleet_money(
     energy: "ServingEnergy | None",
     law: "PowerLaw",
 ) -> "FleetMoney":
-    """Return what a deployment costs by every term, over the years.
-
-    Args:
-        fit: The deployment.
-        gpu: Its GPU.
-        prices: All known prices.
-        question: How money is counted.
-        energy: What its GPUs draw at the load; None where their power limit is not known.
-        law: The law of power, which says what they draw while they wait.
-    """
+    """Return what a deployment costs by every term, over the years."""
     from capplan.core.economics.cost import CardDraw
     from capplan.core.serving.load import levels_of
     from capplan.llm.core.fleet.money import (

@@ -92,11 +92,7 @@ def answer_llm_report(question: LlmReportQuestion, context: Context) -> "Serving
 
 
 def _asked(question: LlmReportQuestion) -> "LlmPlanQuestion":
-    """Return the question that the load states.
-
-    Raises:
-        UsageError: there is no load, or it is refused.
-    """
+    """Return the question that the load states."""
     from capplan.verbs.llm.load_file import read_load_file, read_load_tree
 
     if question.load_fields is not None:

@@ -105,14 +105,7 @@ class TrainingMethodFields:
     ] = None  # fmt: skip
 
     def method_job(self, model: "LanguageModel") -> "TrainingJob":
-        """Return the job on one GPU.
-
-        Args:
-            model: The model.
-
-        Raises:
-            CapplanError: The framework or a matrix is not known, or the method and the base contradict each other.
-        """
+        """Return the job on one GPU."""
         from capplan.llm.core.training.frameworks import find_framework
         from capplan.llm.core.training.job import Adapter, TrainingJob, adapter_targets
 
@@ -213,21 +206,13 @@ class TrainingFilesFields:
     calibration: Annotated[Path | None, TRAINING_CALIBRATION] = None
 
     def found_model(self, context: Context, words: str) -> "LanguageModel":
-        """Return the model that words name.
-
-        Raises:
-            CapplanError: It is not known.
-        """
+        """Return the model that words name."""
         from capplan.llm.read.sources import find_model
 
         return find_model(context.language_model(words), download=self.download)
 
     def constants(self) -> "TrainingCalibration":
-        """Return the constants of training.
-
-        Raises:
-            SpecError: The file cannot be used.
-        """
+        """Return the constants of training."""
         from capplan.llm.read.training_calibration import load_training_calibration
 
         return load_training_calibration(self.calibration)
@@ -238,15 +223,7 @@ class TrainingJobFields(LanguageModelFields, ReplicaGpuFields, TrainingMethodFie
     """A job: the model, its GPU, what is trained, and how GPUs share it."""
 
     def job(self, model: "LanguageModel", gpu: "GpuSpec") -> "TrainingJob":
-        """Return the job; what is left out follows from the framework.
-
-        Args:
-            model: The model.
-            gpu: The GPU.
-
-        Raises:
-            CapplanError: The framework or a matrix is not known, or the job is not possible.
-        """
+        """Return the job; what is left out follows from the framework."""
         from capplan.core.gpus.machines import joined_gpus
         from capplan.llm.core.training.job import TrainingLayout, check_job, default_shard
 
@@ -279,11 +256,7 @@ class TrainingJobFields(LanguageModelFields, ReplicaGpuFields, TrainingMethodFie
 def stated_job(
     question: TrainingJobFields, files: TrainingFilesFields, context: Context
 ) -> "tuple[TrainingJob, GpuSpec, TrainingCalibration]":
-    """Return the job of a question, with the least recomputation that fits where none is stated, and its constants.
-
-    Raises:
-        CapplanError: The model or GPU is not known, the file cannot be used, or the job is not possible.
-    """
+    """Return the job of a question, with the least recomputation that fits where none is stated, and its constants."""
     from capplan.llm.core.training.estimate import least_recompute
 
     model = files.found_model(context, question.model)
@@ -352,11 +325,7 @@ class RunFields:
     ] = 0.0
 
     def terms(self) -> "RunTerms":
-        """Return what the run is made of.
-
-        Raises:
-            UsageError: the data set is stated twice, or in part.
-        """
+        """Return what the run is made of."""
         from capplan.llm.core.training.plan import RunTerms
         from capplan.llm.core.training.run import Dataset, RunReliability
 

@@ -66,11 +66,7 @@ def answer_llm_validate(question: LlmValidateQuestion, context: Context) -> "Ser
 
 
 def _check_columns(by: Sequence[str], known: Sequence[str]) -> None:
-    """Refuse columns that make no cells.
-
-    Raises:
-        UnknownNameError: one of them is not known.
-    """
+    """Refuse columns that make no cells."""
     for name in by:
         if name not in known:
             raise UnknownNameError("column", name, known, hint=f"Known: {', '.join(known)}.")

@@ -45,18 +45,10 @@ class Context(ABC):
 
     @abstractmethod
     def model(self, question: ModelFields) -> "ModelSource":
-        """Return the model that a question names.
-
-        Raises:
-            UsageError: there is no such model here.
-        """
+        """Return the model that a question names."""
 
     def watcher(self, choice: str) -> "Watcher":
-        """Return what shows the progress of a sweep.
-
-        Args:
-            choice: auto, text, json or none; a door that shows no progress takes none.
-        """
+        """Return what shows the progress of a sweep."""
         from capplan.app.sweep.progress import Watcher
 
         del choice
@@ -80,35 +72,19 @@ class Context(ABC):
 
     @abstractmethod
     def gpu_database(self, specs: "Sequence[Path]" = ()) -> "Gpus":
-        """Return the GPUs that are known here.
-
-        Args:
-            specs: own specs that a question lays over them.
-        """
+        """Return the GPUs that are known here."""
 
     @abstractmethod
     def price_list(self, specs: "Sequence[Path]" = ()) -> "Prices":
-        """Return the prices that are known here.
-
-        Args:
-            specs: own specs that a question lays over the database, with their prices.
-        """
+        """Return the prices that are known here."""
 
     def pipeline_words(self, words: str) -> str:
-        """Return the words that name a pipeline, where they may be looked up here.
-
-        Raises:
-            UsageError: they name what this door does not read.
-        """
+        """Return the words that name a pipeline, where they may be looked up here."""
         return words
 
     @abstractmethod
     def language_model(self, words: str) -> str:
-        """Return the words that name a language model, where they may be looked up here.
-
-        Raises:
-            UsageError: they name what this door does not read.
-        """
+        """Return the words that name a language model, where they may be looked up here."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,15 +138,7 @@ def laid_out_by(
     others: Mapping[str, Layout] = MappingProxyType({}),
     **asked: str,
 ) -> Layout:
-    """Return a function that lays an answer out by a function of `report`, imported when the first one is laid out.
-
-    Args:
-        path: the function, as "module:name", which takes the answer first; or a shape, of which the document is made.
-        part: the attribute of the answer that it takes instead, or several with commas; empty for the whole answer.
-        of_all: it takes all answers, one for each model asked about.
-        others: what lays answers of other classes out, by the name of the class.
-        asked: the fields of the question that it takes, too, by the names of its parameters.
-    """
+    """Return a function that lays an answer out by a function of `report`, imported when the first one is laid out."""
 
     def lay_out(answers: Sequence[Any], question: Any) -> Any:
         answer = answers[0]
@@ -185,14 +153,7 @@ def laid_out_by(
 
 
 def drawn_by(*, part: str = "", others: Mapping[str, Layout] = MappingProxyType({}), **charts: str) -> Layout:
-    """Return a function that draws an answer into the files that a question names.
-
-    Args:
-        part: the attribute of the answer that is drawn; empty for the whole answer.
-        others: what draws answers of other classes, by the name of the class.
-        charts: the function of `report` that draws it, as "module:name", by the field that names the file; it returns
-            None where there is nothing to draw.
-    """
+    """Return a function that draws an answer into the files that a question names."""
 
     def draw(answers: Sequence[Any], question: Any) -> "Mapping[Path, bytes]":
         from capplan.report.charts.picture import picture
@@ -218,22 +179,14 @@ def _imported(path: str) -> Callable[..., Any]:
 
 
 def ids_as_text(question: Any, look: Look) -> Any:
-    """Return a question whose field `ids` asks for names alone, which are plain text.
-
-    Raises:
-        UsageError: Names alone are asked for in another format.
-    """
+    """Return a question whose field `ids` asks for names alone, which are plain text."""
     if question.ids and look.format != "table":
         raise UsageError(f"⟨ids⟩ prints names alone, one per line; leave out ⟨ids⟩ or the format {look.format}.")
     return question
 
 
 def to_json(document: object) -> str:
-    """Format a document as indented JSON; NaN and infinity are bugs.
-
-    Args:
-        document: a document of `capplan.shapes`, or plain mappings and lists.
-    """
+    """Format a document as indented JSON; NaN and infinity are bugs."""
     from capplan.shapes.codec import to_plain
 
     return json.dumps(to_plain(document), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
@@ -337,16 +290,7 @@ class Verb(Generic[Question, Answer]):
         return (*(("json",) if self.document is not None else ()), *text, *self.files_in)
 
     def write(self, answers: Sequence[Answer], question: Question, look: Look) -> "str | bytes | list[Line]":
-        """Return answers in a format; the short answer as lines of styled words, which the door colours or not.
-
-        Args:
-            answers: the answers, one for each model asked about.
-            question: what was asked.
-            look: the format and the room that there is.
-
-        Raises:
-            UsageError: the answers have no such format.
-        """
+        """Return answers in a format; the short answer as lines of styled words, which the door colours or not."""
         if self.text is not None:
             return self.text(answers[0], question)
         if look.format in self.files_in:

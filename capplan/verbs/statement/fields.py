@@ -50,13 +50,7 @@ _Kind = TypeVar("_Kind")
 
 
 def from_fields(kind: type[_Kind], question: Any, **stated: Any) -> _Kind:
-    """Return a dataclass whose fields hold what the question's fields of the same names hold.
-
-    Args:
-        kind: the dataclass; a field that the question lacks has its default.
-        question: the question, or a part of one.
-        stated: the fields that are called or written otherwise in the question.
-    """
+    """Return a dataclass whose fields hold what the question's fields of the same names hold."""
     names = [field.name for field in fields(kind)]  # type: ignore[arg-type]  # only dataclasses are asked for
     return kind(**{name: getattr(question, name) for name in names if hasattr(question, name)} | stated)
 
@@ -212,11 +206,7 @@ class InputFields:
     ] = None  # fmt: skip
 
     def quantised_weights(self) -> str | None:
-        """Return the format of quantised weights that `weights`, or the step torchao=NAME of `prepare`, asks for.
-
-        Raises:
-            UsageError: both do, or several.
-        """
+        """Return the format of quantised weights that `weights`, or the step torchao=NAME of `prepare`, asks for."""
         steps = [step.removeprefix(_TORCHAO) for step in self.prepare if step.startswith(_TORCHAO)]
         named = [*steps, *([] if self.weights is None else [self.weights])]
         if len(named) > 1:
@@ -249,11 +239,7 @@ class ModelFields(InputFields):
     config: ModelConfig = None
 
     def model_request(self) -> "ModelRequest":
-        """Return the request for the model, whatever its words name.
-
-        Raises:
-            UsageError: the weights are quantised twice.
-        """
+        """Return the request for the model, whatever its words name."""
         from capplan.probe.inputs.grammar import ModelRequest
 
         return from_fields(
@@ -319,11 +305,7 @@ class PipelineFields(PipelineItemFields):
         return self.ulysses * self.ring
 
     def refuse_pipeline_options(self, model: str) -> None:
-        """Refuse options of pipelines beside a model.
-
-        Raises:
-            UsageError: one was given.
-        """
+        """Refuse options of pipelines beside a model."""
         if self.settings or self.part_settings or self.offload is not None or self.sharing_gpus > 1:
             raise UsageError(
                 f"⟨set⟩, ⟨part⟩, ⟨offload⟩, ⟨ulysses⟩ and ⟨ring⟩ describe a pipeline, and {model} is a model: name a "
@@ -365,11 +347,7 @@ class TrainingFields:
     ] = 1  # fmt: skip
 
     def training(self) -> Training | None:
-        """Return the training step, or None for inference.
-
-        Raises:
-            UsageError: options of a training step without `train`.
-        """
+        """Return the training step, or None for inference."""
         if self.train:
             return Training(optimizer=self.optimizer, checkpointing=self.checkpointing, accumulate=self.accumulate)
         if self.checkpointing or self.accumulate > 1:
@@ -391,12 +369,7 @@ class RecordingFields:
     layout: Annotated[Layout, LAYOUT] = Layout.NCHW
 
     def configuration(self, default: Precision, *, training: Training | None) -> Configuration:
-        """Return which recording answers.
-
-        Args:
-            default: the precision where none is asked for.
-            training: the training step, or None for inference.
-        """
+        """Return which recording answers."""
         precision = self.precision or default
         return Configuration(
             variant=precision.variant,
@@ -420,14 +393,7 @@ class WorkloadFields(RecordingFields, TrainingFields):
     torch_version: Annotated[tuple[int, int], TORCH] = DEFAULT_TORCH
 
     def workload(self, default: Precision = Precision.FP32) -> Workload:
-        """Return the workload.
-
-        Args:
-            default: the precision where none is asked for.
-
-        Raises:
-            UsageError: fields contradict each other.
-        """
+        """Return the workload."""
         return Workload(
             precision=self.precision or default,
             framework=self.framework,
@@ -456,14 +422,7 @@ class TimedFields(HostFields, WorkloadFields):
     """The conditions under which a model runs, and the machine that launches it."""
 
     def workload(self, default: Precision = Precision.FP32) -> Workload:
-        """Return the workload.
-
-        Args:
-            default: the precision where none is asked for.
-
-        Raises:
-            UsageError: fields contradict each other.
-        """
+        """Return the workload."""
         return replace(super().workload(default), host=self.host)
 
 
@@ -574,11 +533,7 @@ class OfferFields:
     ] = ()  # fmt: skip
 
     def offered(self, prices: "Prices") -> "Prices":
-        """Return the prices of the providers and regions asked for, and all purchases.
-
-        Raises:
-            UnknownNameError: no price names such a provider or region.
-        """
+        """Return the prices of the providers and regions asked for, and all purchases."""
         from capplan.app.gpu_choice import PriceFilters, offered
 
         return offered(prices, PriceFilters(providers=self.providers, regions=self.regions))
@@ -598,12 +553,7 @@ class CurrencyFields(OfferFields):
     ] = None  # fmt: skip
 
     def local_currency(self) -> "LocalCurrency | None":
-        """Return the currency asked for, else that of the regions; None for US dollars alone.
-
-        Raises:
-            UnknownNameError: no rate of the currency is known.
-            UsageError: the rate that is stated is not a number above 0.
-        """
+        """Return the currency asked for, else that of the regions; None for US dollars alone."""
         from capplan.specs.providers import load_providers
 
         if self.currency is None and not self.regions:
@@ -703,11 +653,7 @@ class EnergyFields:
     ] = None  # fmt: skip
 
     def power_law(self, *, needed: bool = False) -> "PowerLaw | None":
-        """Return the law of power, with the power limit that is asked for; None where nothing asks for it.
-
-        Args:
-            needed: another field of the question needs it.
-        """
+        """Return the law of power, with the power limit that is asked for; None where nothing asks for it."""
         if not (self.energy or self.power_limit_w is not None or needed):
             return None
         from capplan.specs.calibration import load_calibration

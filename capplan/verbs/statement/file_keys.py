@@ -43,12 +43,7 @@ class KeyReader(Checker):
 
 @contextmanager
 def named_by_keys(shown: str, fields: Iterable[Field]) -> Iterator[None]:
-    """Name a file and its keys in a refusal of what several keys state together.
-
-    Args:
-        shown: what refusals call the file.
-        fields: the fields whose options are keys of the file.
-    """
+    """Name a file and its keys in a refusal of what several keys state together."""
     try:
         yield
     except CapplanError as error:

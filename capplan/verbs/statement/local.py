@@ -45,11 +45,7 @@ class LocalContext(Context):
     typed: str = ""
 
     def model(self, question: ModelFields) -> "ModelSource":
-        """Return the model that a question's words name, or the object that stands for it.
-
-        Raises:
-            UsageError: there is no such model, or it does not take these arguments and inputs.
-        """
+        """Return the model that a question's words name, or the object that stands for it."""
         is_words = question.model not in self.objects and self.make is None and self.arguments is None
         return question.model_request() if is_words else self._live_source(question)
 
@@ -77,11 +73,7 @@ class LocalContext(Context):
         )
 
     def gpu_database(self, specs: Sequence[Path] = ()) -> "Gpus":
-        """Return the GPUs that were handed over, else those of this installation with own specs laid over them.
-
-        Raises:
-            UsageError: single GPUs were handed over in the place of names.
-        """
+        """Return the GPUs that were handed over, else those of this installation with own specs laid over them."""
         from capplan.specs import load_gpus
         from capplan.specs.folders import own_overlays
 
@@ -98,21 +90,13 @@ class LocalContext(Context):
         return load_prices(self.gpu_database(specs), overlays=[folder for folder in specs if folder.is_dir()])
 
     def language_model(self, words: str) -> str:
-        """Return the words of a language model: a name, a file of this machine, or a repository of the hub.
-
-        Raises:
-            UsageError: an object was handed over in their place.
-        """
+        """Return the words of a language model: a name, a file of this machine, or a repository of the hub."""
         if words in self.objects:
             raise UsageError("name a language model by words, such as 'llama-3.1-8b-instruct' or 'hf:FOLDER'.")
         return words
 
     def _live_source(self, question: ModelFields) -> "ModelSource":
-        """Return a model that this process holds: a trace, or a module with its inputs; or one built of its objects.
-
-        Raises:
-            UsageError: the model does not take these arguments and inputs.
-        """
+        """Return a model that this process holds: a trace, or a module with its inputs; or one built of its objects."""
         from capplan.app.models import QuantisedSource
         from capplan.core.quantisation.schemes import find_scheme
         from capplan.core.trace.types import Trace

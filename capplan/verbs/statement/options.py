@@ -183,14 +183,7 @@ def plain_types(annotation: Any) -> tuple[Any, ...]:
 
 
 def fields_of(question: type) -> tuple[Field, ...]:
-    """Return the fields of a question, those of its first base class first.
-
-    Args:
-        question: a dataclass whose fields are annotated with `Option`.
-
-    Raises:
-        TypeError: a field has no `Option`.
-    """
+    """Return the fields of a question, those of its first base class first."""
     return _fields_of(question)
 
 
@@ -222,13 +215,7 @@ def _field(declared: "dataclasses.Field[Any]", hint: Any, question: type) -> Fie
 
 
 def words_at(fields: Iterable[Field], door: Door) -> WordOf:
-    """Return a door's words for the keys that messages mark; a field that is not written there stays an option.
-
-    Args:
-        fields: the fields of the question that was asked.
-        door: Python; HTTP, whose names are those of the JSON; load files, whose names are keys; the page, whose names
-            are the labels of its form, and those of the JSON for what its form does not show; or the command line.
-    """
+    """Return a door's words for the keys that messages mark; a field that is not written there stays an option."""
 
     def word_of(field: Field) -> str:
         if door is Door.PAGE and field.option.label:

@@ -30,19 +30,7 @@ def read_question(
     name_of: Callable[[Field], str] = lambda field: field.name,
     is_text: bool = False,
 ) -> Kind:
-    """Convert values by name to a question.
-
-    Args:
-        kind: the question's dataclass.
-        given: the values, by the fields' names or by their options' names.
-        door: where they were written; fields of other doors are unknown here.
-        name_of: what errors call a field.
-        is_text: numbers and truth values may be given as text, as in a query string.
-
-    Raises:
-        UnknownNameError: there is no such field here, or an enumeration has no such word.
-        UsageError: a field is given twice, or holds what it must not.
-    """
+    """Convert values by name to a question."""
     values: dict[str, Any] = {}
     known = {field.name: field for field in fields_of(kind) if field.option.doors & door}
     for name, value in _expanded(given, known).items():
@@ -75,11 +63,7 @@ def _expanded(given: Mapping[str, Any], known: Mapping[str, Field]) -> Mapping[s
 
 
 def _find(name: str, known: Mapping[str, Field]) -> Field:
-    """Return the field of a name, of its option's name, or of a list's name in the singular.
-
-    Raises:
-        UnknownNameError: there is none.
-    """
+    """Return the field of a name, of its option's name, or of a list's name in the singular."""
     by_option = {field.key.replace("-", "_"): field for field in known.values()}
     plain = name.replace("-", "_")
     for word in (plain, f"{plain}s", _SINGULAR.get(plain, plain)):
@@ -94,18 +78,7 @@ _SINGULAR = {"models": "model", "batches": "batch"}
 
 
 def read_field(field: Field, value: Any, *, what: str, door: Door, is_text: bool = False) -> Any:
-    """Convert one value to what a field holds.
-
-    Args:
-        field: the field.
-        value: what was given.
-        what: what errors call the field.
-        door: where it was given.
-        is_text: numbers may be given as text.
-
-    Raises:
-        UsageError: the field cannot hold the value.
-    """
+    """Convert one value to what a field holds."""
     words = field.option.words
     value = _shaped(field, value, door=door)
     if words is not None and value is not None:
@@ -152,12 +125,7 @@ def _in_words(reason: str, field: Field) -> str:
 
 
 def bounds_in_words(bounds: msgspec.Meta, *, shown: float = _NO_BOUND) -> str:
-    """Return the bounds of a number, such as "from 1 to 7"; empty without any.
-
-    Args:
-        bounds: the bounds.
-        shown: a bound from here on is left out.
-    """
+    """Return the bounds of a number, such as "from 1 to 7"; empty without any."""
     limits = (bounds.ge, bounds.gt, bounds.le)
     low, above, high = (
         None if limit is None or limit >= shown else f"{limit:,}".removesuffix(".0") for limit in limits
@@ -218,11 +186,7 @@ def _canonical(field: Field, value: Any) -> Any:
 
 
 def _check_words(field: Field, value: Any) -> None:
-    """Refuse a word that a field does not admit.
-
-    Raises:
-        UnknownNameError: always where one stands.
-    """
+    """Refuse a word that a field does not admit."""
     known = field.choices
     for word in (value if isinstance(value, list) else [value]) if known else ():
         if isinstance(word, str) and word not in known:
@@ -258,23 +222,14 @@ def short_repr(value: Any) -> str:
 
 
 def changed_fields(question: Any, *, door: Door) -> dict[Field, Any]:
-    """Return the fields of a question that differ from their defaults and may be written at a door.
-
-    Args:
-        question: the question.
-        door: the door.
-    """
+    """Return the fields of a question that differ from their defaults and may be written at a door."""
     fields = [field for field in fields_of(type(question)) if field.option.doors & door]
     values = {field: getattr(question, field.name) for field in fields}
     return {field: value for field, value in values.items() if value != field.default}
 
 
 def to_wire(question: Any) -> dict[str, Any]:
-    """Return a question as JSON holds it: what differs from the defaults, of the fields that a service takes.
-
-    Raises:
-        UsageError: a field is set that needs what only this machine has.
-    """
+    """Return a question as JSON holds it: what differs from the defaults, of the fields that a service takes."""
     for field in changed_fields(question, door=~Door.HTTP):
         if not field.option.doors & Door.HTTP:
             raise UsageError(f"{field.flag} works on this machine only; leave it out, or leave out --server.")
@@ -286,13 +241,7 @@ def to_wire(question: Any) -> dict[str, Any]:
 
 
 def command_of(verb: Verb[Any, Any], question: Any, *, program: str = "capplan") -> str:
-    """Return the command that asks a question.
-
-    Args:
-        verb: the verb.
-        question: the question.
-        program: the words before the verb's.
-    """
+    """Return the command that asks a question."""
     words = [program, verb.path] if verb.path else [program]
     options: list[str] = []
     for field, value in changed_fields(question, door=Door.COMMAND).items():
@@ -318,11 +267,7 @@ def _option_words(field: Field, value: Any) -> list[str]:
 
 
 def wire_type(question: type) -> type[msgspec.Struct]:
-    """Return a struct with the fields of a question as JSON holds them, for schemas.
-
-    Args:
-        question: the question's dataclass.
-    """
+    """Return a struct with the fields of a question as JSON holds them, for schemas."""
     fields: list[tuple[str, Any] | tuple[str, Any, Any]] = []
     for field in fields_of(question):
         if not field.option.doors & Door.HTTP:

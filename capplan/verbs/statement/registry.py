@@ -97,11 +97,7 @@ def llm_names() -> dict[str, str]:
 
 
 def find_verb(path: str) -> "Verb[Any, Any]":
-    """Return a verb.
-
-    Args:
-        path: the words of its command, such as "plan" or "llm plan".
-    """
+    """Return a verb."""
     module, _, name = VERBS[path].partition(":")
     verb: Verb[Any, Any] = getattr(import_module(module), name)
     return verb

@@ -396,14 +396,7 @@ PLOT = "FILE.svg|png|pdf|html"
 
 
 def check_pictures(*paths: Path | None) -> None:
-    """Refuse, before anything is computed, a file that no chart can be written to.
-
-    Args:
-        paths: the files; None where no chart is asked for.
-
-    Raises:
-        UsageError: an extension that is not of a picture, a folder that does not exist, or no package to draw pixels.
-    """
+    """Refuse, before anything is computed, a file that no chart can be written to."""
     from importlib.util import find_spec
 
     from capplan.report.charts.picture import SUFFIXES
@@ -421,10 +414,8 @@ def check_pictures(*paths: Path | None) -> None:
 
 
 def checking_pictures(*names: str) -> Callable[[Any, Any], Any]:
-    """Return what settles a question: fields of it that name files of charts are checked before anything is computed.
-
-    Args:
-        names: the fields.
+    """Return what settles a question: fields of it that name files of charts are checked before anything is
+    computed.
     """
 
     def finalize(question: Any, _look: Any) -> Any:
@@ -435,11 +426,7 @@ def checking_pictures(*names: str) -> Callable[[Any, Any], Any]:
 
 
 def pictures(drawings: "Mapping[Path, Drawing]") -> dict[Path, bytes]:
-    """Return the contents of charts' files.
-
-    Args:
-        drawings: the charts by the files that they go to.
-    """
+    """Return the contents of charts' files."""
     from capplan.report.charts.picture import picture
 
     return {path: picture(drawing, suffix=path.suffix) for path, drawing in drawings.items()}

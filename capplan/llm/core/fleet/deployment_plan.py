@@ -325,10 +325,8 @@ def load_front(fits: tuple[DeploymentFit, ...]) -> tuple[FrontPoint, ...]:
 
 
 def different_choices(fits: Sequence[DeploymentFit]) -> tuple[DeploymentFit, ...]:
-    """Return the first deployment of each GPU; where all are on one GPU, the first of each engine and size of replica.
-
-    Args:
-        fits: Deployments, the best first.
+    """Return the first deployment of each GPU; where all are on one GPU, the first of each engine and size of
+    replica.
     """
     several = len({fit.gpu for fit in fits}) > 1
     first: dict[tuple[str | int, ...], DeploymentFit] = {}

@@ -137,17 +137,7 @@ def disaggregate(
     link_bytes_per_s: float,
     redundancy: int = 0,
 ) -> DisaggregatedFit | None:
-    """Find the fewest prefill and decode replicas that carry a load; None where no number of them keeps the limits.
-
-    Args:
-        prefill: What prompts are processed on.
-        decode: What answers are generated on.
-        load: Requests per second with their lengths.
-        limits: Limits on mean times.
-        names: The engine and the format of the weights.
-        link_bytes_per_s: Network of one GPU to another replica. [bytes/s]
-        redundancy: Spare replicas of each side.
-    """
+    """Find the fewest prefill and decode replicas that carry a load; None where no number of them keeps the limits."""
     if load.rate_per_s is None:
         return None
     demand = decode.demand

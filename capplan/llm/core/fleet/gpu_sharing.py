@@ -77,11 +77,7 @@ class SharedGpus:
 
 
 def share_gpus(parts: Sequence[FleetPart]) -> SharedGpus | None:
-    """Return models on the same GPUs; None if a limit, the load or the memory does not allow it.
-
-    Args:
-        parts: Models with deployments of one needed replica each, on equally many GPUs of one kind.
-    """
+    """Return models on the same GPUs; None if a limit, the load or the memory does not allow it."""
     slowdowns = _slowdowns(parts)
     if slowdowns is None:
         return None
@@ -148,9 +144,6 @@ def sharing_groups(plans: Sequence[DeploymentPlan]) -> tuple[tuple[SharedGpus, .
     """Return groups of models that are cheaper on the same GPUs, and the models that stay on GPUs of their own.
 
     The two groups whose union saves most are joined, until none saves anything.
-
-    Args:
-        plans: One plan with fits for each model.
     """
     choices = [_choices(plan) for plan in plans]
     groups: list[tuple[tuple[int, ...], SharedGpus | None]] = [((index,), None) for index in range(len(plans))]

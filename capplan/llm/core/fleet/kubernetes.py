@@ -18,14 +18,7 @@ _START_TRIES = 180
 
 
 def kubernetes_manifest(fit: DeploymentFit, launch: Launch, *, model: str, vendor: str) -> str:
-    """Return the manifest of all replicas of a deployment as YAML, each line that was planned explained.
-
-    Args:
-        fit: The deployment.
-        launch: The command of one replica.
-        model: Name of the model.
-        vendor: Vendor of the GPU, which names the resource.
-    """
+    """Return the manifest of all replicas of a deployment as YAML, each line that was planned explained."""
     name = _label(f"{model}-{launch.engine.value}")
     config, mount, volume = _files(launch, name)
     resource = _RESOURCES.get(vendor, "nvidia.com/gpu")

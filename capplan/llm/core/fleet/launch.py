@@ -86,11 +86,7 @@ class Launch:
 
 
 def launch(setting: Setting) -> Launch:
-    """Return the command that starts one replica.
-
-    Args:
-        setting: What is launched.
-    """
+    """Return the command that starts one replica."""
     program, options = _ENGINES[setting.engine]
     return Launch(
         engine=setting.engine,

@@ -44,14 +44,7 @@ class BrokenLimit:
 
 
 def broken_limit(ttft_s: float, tpot_s: float, e2e_s: float, limits: LatencyLimits) -> BrokenLimit | None:
-    """Return the first limit that times break; None where they keep all.
-
-    Args:
-        ttft_s: Time to first token. [s]
-        tpot_s: Time per output token. [s]
-        e2e_s: Time of a whole answer. [s]
-        limits: The limits.
-    """
+    """Return the first limit that times break; None where they keep all."""
     checks = (
         ("⟨max-ttft⟩", "TTFT", ttft_s, limits.ttft_s),
         ("⟨max-tpot⟩", "TPOT", tpot_s, limits.tpot_s),
@@ -67,12 +60,6 @@ def expected_limits(limits: LatencyLimits, *, certainty: float, ttft: Interval, 
     """Return the limits on expected times with which the asked ones are kept with a probability.
 
     Times are log-normal around what is expected, as their 90 % intervals say.
-
-    Args:
-        limits: What is asked.
-        certainty: The probability; one half asks expected times to keep the limits.
-        ttft: Any time to first token of the deployment with its interval.
-        tpot: Any time per output token of it, whose relative width the whole answer shares.
     """
     if certainty == 0.5:
         return limits
@@ -94,11 +81,6 @@ def highest_point(curve: tuple[LoadPoint, ...], limits: LatencyLimits, output_le
     """Return the point of the highest rate at which a replica keeps the limits; None if it never does.
 
     At most `SATURATION` of the rate of a full replica counts.
-
-    Args:
-        curve: One replica from idle to full.
-        limits: The limits on mean times.
-        output_len: Mean tokens of an answer.
     """
     if broken_at(curve[0], limits, output_len) is not None:
         return None
@@ -125,13 +107,7 @@ def _edge(below: LoadPoint, above: LoadPoint, limits: LatencyLimits, *, output_l
 
 
 def fullest_point(curve: tuple[LoadPoint, ...], limits: LatencyLimits, output_len: float) -> LoadPoint | None:
-    """Return the point of the most requests at a time with which a replica keeps the limits; None if it never does.
-
-    Args:
-        curve: One replica from idle to full.
-        limits: The limits on mean times.
-        output_len: Mean tokens of an answer.
-    """
+    """Return the point of the most requests at a time with which a replica keeps the limits; None if it never does."""
     kept = None
     for below, above in pairwise((curve[0], *curve)):
         if broken_at(above, limits, output_len) is None:

@@ -42,13 +42,7 @@ class FleetYear:
 
 
 def fleets_by_year(fit: DeploymentFit, *, growth_fraction: float, years: int) -> tuple[FleetYear, ...]:
-    """Return the fleet of today and of the end of each year, as the load grows.
-
-    Args:
-        fit: The deployment; its redundancy is kept.
-        growth_fraction: Growth of the load per year.
-        years: Years counted.
-    """
+    """Return the fleet of today and of the end of each year, as the load grows."""
     redundancy = fit.replicas - fit.needed
 
     def fleet(year: int) -> FleetYear:
@@ -137,14 +131,6 @@ def payment_options(
 
     Rent follows the fleet from year to year. A commitment holds the fleet at what its last year needs, and a bought
     fleet is the last year's from the first day, as in the procurement report.
-
-    Args:
-        fit: The deployment.
-        offers: What the GPU costs.
-        money: The assumptions about money, with the years counted.
-        growth_fraction: Growth of the load per year.
-        card: What a GPU draws; None where it is not known, so that nothing is said of buying.
-        use: The hours of use, which rents by the hour follow; None where there is always load.
     """
     fleets = fleets_by_year(fit, growth_fraction=growth_fraction, years=money.years)[1:]
     tokens = _tokens_per_year(fit, growth_fraction, money.years) * (use.in_use_fraction if use else 1.0)
@@ -244,17 +230,7 @@ def energy_of(
     servers: float | None = None,
     in_use_fraction: float = 1.0,
 ) -> Energy:
-    """Return what a fleet draws at its load.
-
-    Args:
-        fit: The deployment.
-        card: What one of its GPUs draws in the mean over the load, and while it waits.
-        money: The assumptions about hosts, cooling and carbon.
-        form_factor: What decides which servers hold the GPUs.
-        gpus: GPUs that are switched on, those beyond the deployment's waiting; those of the deployment if None.
-        servers: Servers around them; as full ones as hold them if None.
-        in_use_fraction: Share of the year with load; the fleet idles in the rest.
-    """
+    """Return what a fleet draws at its load."""
     count = gpus or fit.gpus
     full = max((point.rate_per_s for point in fit.curve), default=0.0) * count / fit.sharding.gpus
     load = min(1.0, fit.rate_per_s / full) if full else 1.0
@@ -304,10 +280,6 @@ def compare_with_api(fit: DeploymentFit, price: ApiPrice) -> ApiComparison | Non
 
     With R replicas the fleet costs the same up to R times the rate of one; the break-even load is the first at which
     the API asks as much as the replicas that the load needs, redundancy included.
-
-    Args:
-        fit: The deployment.
-        price: What the API asks.
     """
     hourly = fit.usd_per_hour
     if hourly is None:

@@ -17,12 +17,6 @@ def machines_for(offer: Price, sharding: Sharding, replicas: int, *, fast_gpus: 
     The GPUs of a stage (tensor and data parallelism) exchange data in every layer. They stand in one machine, and
     within its fast links where their times were computed with those. Stages may stand in several machines. A stage
     larger than a machine needs machines with a known network, and times that count it.
-
-    Args:
-        offer: The offer, whose machines are rented whole.
-        sharding: How the GPUs of one replica share the model.
-        replicas: Replicas of the fleet.
-        fast_gpus: The largest stage whose times were computed with fast links.
     """
     group, held = sharding.tensor * sharding.data, offer.instance_gpus
     if group > held:
@@ -40,14 +34,7 @@ def machines_for(offer: Price, sharding: Sharding, replicas: int, *, fast_gpus: 
 
 
 def best_offer(offers: Sequence[Price], sharding: Sharding, replicas: int, *, fast_gpus: int) -> Price | None:
-    """Return the offer whose machines hold a fleet at the least cost; None where none holds it.
-
-    Args:
-        offers: The offers of one GPU.
-        sharding: How the GPUs of one replica share the model.
-        replicas: Replicas of the fleet.
-        fast_gpus: The largest stage whose times were computed with fast links.
-    """
+    """Return the offer whose machines hold a fleet at the least cost; None where none holds it."""
     held = [
         (machines * offer.usd_per_machine_hour, offer.machine_words, offer)
         for offer in offers
@@ -57,16 +44,7 @@ def best_offer(offers: Sequence[Price], sharding: Sharding, replicas: int, *, fa
 
 
 def fast_link_gpus(offers: Sequence[Price], *, in_one_server: int, is_bridged: bool) -> int:
-    """Return the largest group of GPUs whose traffic is timed over fast links.
-
-    Modules of a board have them wherever they are rented together. A bridge between cards counts where an offer has
-    it, or where nothing is offered and the GPU would be bought.
-
-    Args:
-        offers: The offers of one GPU; empty where there is none.
-        in_one_server: GPUs that fast links join at most in one server.
-        is_bridged: True if these links are bridges between cards.
-    """
+    """Return the largest group of GPUs whose traffic is timed over fast links."""
     if not offers or not is_bridged:
         return in_one_server
     return max(offer.joined for offer in offers)

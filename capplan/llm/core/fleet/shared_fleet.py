@@ -120,10 +120,6 @@ def pack(sizes: Sequence[int], *, slots: int = SLOTS) -> int:
     """Return the servers that hold replicas of so many GPUs, the largest first into the first server with room.
 
     A replica larger than a server takes servers of its own.
-
-    Args:
-        sizes: GPUs of each replica.
-        slots: GPUs of a server.
     """
     free: list[int] = []
     whole = 0
@@ -140,12 +136,7 @@ def pack(sizes: Sequence[int], *, slots: int = SLOTS) -> int:
 
 
 def shared_fleets(plans: Sequence[DeploymentPlan], *, shares_gpus: bool = False) -> tuple[SharedFleet, ...]:
-    """Return the fleets that serve all models, the cheapest first: on one kind of GPU each, and mixed.
-
-    Args:
-        plans: One plan for each model.
-        shares_gpus: True to add a fleet in which models share GPUs, where that is cheaper.
-    """
+    """Return the fleets that serve all models, the cheapest first: on one kind of GPU each, and mixed."""
     by_gpu = [{fit.gpu: fit for fit in sorted(plan.fits, key=rank_key, reverse=True)} for plan in plans]
     common = [gpu for gpu in by_gpu[0] if all(gpu in fits for fits in by_gpu)] if by_gpu else []
     fleets = [

@@ -89,13 +89,7 @@ class TokenLoad:
         return self.input_len * self.documents
 
     def demand(self, capacity: float, *, encoder_s: float = 0.0, loaded_s: float = 0.0) -> Demand:
-        """Return the demand on one replica without its rate.
-
-        Args:
-            capacity: Sequences that fit in the replica's memory.
-            encoder_s: Time that the image encoder takes for a request. [s]
-            loaded_s: Time in which its cached prefix comes from host memory. [s]
-        """
+        """Return the demand on one replica without its rate."""
         return Demand(
             input_len=self.input_len,
             output_len=self.output_len,

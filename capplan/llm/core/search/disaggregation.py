@@ -24,10 +24,6 @@ def disaggregated_fits(search: Search, fits: tuple[DeploymentFit, ...]) -> tuple
     Every pair of ways in which the aggregated deployments of a GPU share the model is tried, one for the prompts and
     one for the answers. The best of these sides are then tried with those of other GPUs in the same engine and formats,
     where one provider rents both kinds at one place.
-
-    Args:
-        search: The question and what it takes to judge.
-        fits: The aggregated deployments, the best first.
     """
     if search.question.load.rate_per_s is None or search.question.load.output_len <= 1:
         return ()

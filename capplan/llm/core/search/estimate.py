@@ -31,20 +31,7 @@ def estimate_serving(
     flags: SchedulerFlags = DEFAULT_FLAGS,
     power_law: PowerLaw | None = None,
 ) -> ServingEstimate:
-    """Estimate a deployment at every concurrency.
-
-    Args:
-        deployment: The deployment.
-        demand: What one replica is asked, with the sequences that it holds.
-        concurrencies: Numbers of clients of one replica.
-        calibration: The constants.
-        measured: Runs of the same deployment.
-        flags: Settings of the scheduler.
-        power_law: The law of power, None to leave power and energy out.
-
-    Raises:
-        UsageError: No run that was given is of this deployment.
-    """
+    """Estimate a deployment at every concurrency."""
     constants = constants_of(calibration)
     adjustments = _adjustments(measured, deployment, calibration, constants)
     basis = _Basis(calibration, constants, deployment.evidence(calibration), adjustments, flags, power_law)

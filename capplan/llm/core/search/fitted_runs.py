@@ -52,19 +52,7 @@ def fit_serving(
     sources: tuple[str, ...],
     widths_of: LlmCalibration | None,
 ) -> FittedServing:
-    """Learn constants from runs of quality A and B.
-
-    Args:
-        runs: What was measured.
-        find: What finds deployments.
-        made: The day, for the origin.
-        command: The command line, for the origin.
-        sources: Names of the files, for the origin.
-        widths_of: A calibration whose interval widths are kept; None to learn them by leaving out GPUs and families.
-
-    Raises:
-        UsageError: There are too few runs to learn from.
-    """
+    """Learn constants from runs of quality A and B."""
     prepared, skipped = prepare_all(runs, find, qualities="AB")
     carried = [item for item in prepared if _is_carried(item.case)]
     learnt = [(item, run) for item in carried for run in _learnt(item)]

@@ -15,12 +15,7 @@ _TAIL = 3.09
 
 
 def launch_of(fit: DeploymentFit, search: Search) -> Launch:
-    """Return the command that starts one replica of a deployment.
-
-    Args:
-        fit: The deployment.
-        search: The question that it answers, with its model and the engines' rules.
-    """
+    """Return the command that starts one replica of a deployment."""
     model, load, engine = search.model, search.question.load, find_engine(fit.engine)
     longest = model.architecture.max_positions
     wanted = ceil(longest_request(load) / _ROUNDING) * _ROUNDING
@@ -46,11 +41,7 @@ def launch_of(fit: DeploymentFit, search: Search) -> Launch:
 
 
 def longest_request(load: TokenLoad) -> float:
-    """Return the tokens of a request that 99.9 % of the requests stay below, prompt and answer together.
-
-    Args:
-        load: The load.
-    """
+    """Return the tokens of a request that 99.9 % of the requests stay below, prompt and answer together."""
     parts = ((load.input_len, load.input_cv), (load.output_len, load.output_cv))
     return sum(mean * (_log_normal_tail(cv) if cv else 1.0 + load.spread) for mean, cv in parts)
 

@@ -21,13 +21,7 @@ def images_of(model: LanguageModel, *, count: int, size: tuple[int, int] | None,
     """Return the images of a request; None for none.
 
     Args:
-        model: The model.
-        count: Images of a request.
         size: Their width and height. [pixels]
-        tokens: Tokens of each, where the user states them.
-
-    Raises:
-        UsageError: The model has no image encoder, or one whose tokens are not known and not stated.
     """
     if count == 0:
         return None
@@ -49,11 +43,6 @@ def encoder_s(deployment: ServingDeployment, constants: Constants, load: TokenLo
     the patches of an image at the share that prefill attention reaches. vLLM and SGLang cut the encoder among the GPUs
     of tensor parallelism by default (`mm_encoder_tp_mode` "weights" of vLLM 0.33, `mm_enable_dp_encoder` off in SGLang
     0.5.23), with two all-reduces a layer. In other engines its time is that of the whole encoder on one GPU.
-
-    Args:
-        deployment: The deployment.
-        constants: Efficiencies.
-        load: The load, with its images.
     """
     vision = deployment.model.architecture.vision
     if load.images is None or vision is None:
@@ -128,7 +117,6 @@ def image_tokens(kind: str, size: tuple[int, int]) -> tuple[int, int] | None:
     """Return tokens and patches of an image; None for an encoder that is not known.
 
     Args:
-        kind: Kind of the encoder, the `model_type` of its model.
         size: Width and height. [pixels]
     """
     count = _COUNTS.get(kind)

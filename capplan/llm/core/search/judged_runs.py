@@ -45,11 +45,7 @@ def words_of(run: MeasuredRun) -> NamedDeployment:
 
 
 def prepare(run: MeasuredRun, find: Find) -> PreparedRun:
-    """Find the deployment of a run and what it was asked.
-
-    Raises:
-        CapplanError: Something of it is not known or does not fit; the message says what.
-    """
+    """Find the deployment of a run and what it was asked."""
     check_extent(run)
     deployment = find(words_of(run))
     return PreparedRun(run=run, deployment=deployment, case=case_of_run(run, deployment))
@@ -58,13 +54,7 @@ def prepare(run: MeasuredRun, find: Find) -> PreparedRun:
 def prepare_all(
     runs: Sequence[MeasuredRun], find: Find, *, qualities: str
 ) -> tuple[list[PreparedRun], list[SkippedRun]]:
-    """Prepare all runs that can be predicted; the others are listed with reasons.
-
-    Args:
-        runs: What was measured.
-        find: What finds deployments.
-        qualities: Letters of the qualities that are judged, such as AB; others are left out without a word.
-    """
+    """Prepare all runs that can be predicted; the others are listed with reasons."""
     prepared: list[PreparedRun] = []
     skipped: list[SkippedRun] = []
     for run in runs:
@@ -97,16 +87,7 @@ def validate_serving(
     qualities: str = "AB",
     unreadable: Sequence[SkippedRun] = (),
 ) -> ServingValidation:
-    """Predict every run and compare the predictions with the measurements, of time and of power and energy.
-
-    Args:
-        runs: What was measured.
-        find: What finds deployments.
-        calibration: The constants.
-        power_law: Power of cards, None to judge times alone.
-        qualities: Letters of the qualities that are judged.
-        unreadable: Rows that could not be read, to be listed with the others.
-    """
+    """Predict every run and compare the predictions with the measurements, of time and of power and energy."""
     constants = constants_of(calibration)
     prepared, skipped = prepare_all(runs, find, qualities=qualities)
     answers: list[JudgedAnswer] = []
@@ -121,11 +102,7 @@ def validate_serving(
 
 
 def judge(item: PreparedRun, calibration: LlmCalibration, constants: Constants) -> list[JudgedAnswer]:
-    """Predict one run and return each of its metrics with an interval.
-
-    Raises:
-        UsageError: The prediction is not a positive number.
-    """
+    """Predict one run and return each of its metrics with an interval."""
     times = answer(item.case, constants)
     deployment = item.deployment
     if item.run.serving is Serving.OPEN_LOAD and times.is_saturated:

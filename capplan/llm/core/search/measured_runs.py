@@ -13,12 +13,7 @@ from capplan.llm.core.timing.constants import Constants
 
 
 def runs_of(measured: Sequence[MeasuredRun], deployment: ServingDeployment) -> list[MeasuredRun]:
-    """Return the measured runs of a deployment; benchmark files do not name one and are taken to be of it.
-
-    Args:
-        measured: Measured runs.
-        deployment: The deployment.
-    """
+    """Return the measured runs of a deployment; benchmark files do not name one and are taken to be of it."""
     words = deployment.words
     names = {deployment.model.architecture.name, words.model, deployment.model.hf_id or ""}
     gpus = {deployment.gpu.id, words.gpu}
@@ -30,12 +25,7 @@ def runs_of(measured: Sequence[MeasuredRun], deployment: ServingDeployment) -> l
 
 
 def named_runs_of(measured: Sequence[MeasuredRun], deployment: ServingDeployment) -> list[MeasuredRun]:
-    """Return the measured runs that name a deployment, its engine and its weights.
-
-    Args:
-        measured: Measured runs.
-        deployment: The deployment.
-    """
+    """Return the measured runs that name a deployment, its engine and its weights."""
     own = deployment.quantisation.format.name
     return [
         run
@@ -45,11 +35,7 @@ def named_runs_of(measured: Sequence[MeasuredRun], deployment: ServingDeployment
 
 
 def check_runs(measured: Sequence[MeasuredRun], deployment: ServingDeployment) -> None:
-    """Refuse runs of which none is of a deployment.
-
-    Raises:
-        UsageError: Runs were given, and none is of this deployment.
-    """
+    """Refuse runs of which none is of a deployment."""
     if not measured or runs_of(measured, deployment):
         return
     given, sharding = measured[0], deployment.words.sharding
@@ -64,11 +50,7 @@ LONGEST_TOKENS = 2_000_000
 
 
 def check_extent(run: MeasuredRun) -> None:
-    """Refuse a run that is too large to be stepped through.
-
-    Raises:
-        UsageError: It has too many clients, or requests that are too long.
-    """
+    """Refuse a run that is too large to be stepped through."""
     if (run.clients or 0) > MOST_CLIENTS:
         raise UsageError(f"{run.clients:.0f} clients are more than the {MOST_CLIENTS} that are stepped through.")
     if run.input_len + run.output_len > LONGEST_TOKENS:
@@ -84,17 +66,7 @@ def tpot_width(metric: Metric, deployment: ServingDeployment, calibration: LlmCa
 def time_adjustment(
     runs: Sequence[MeasuredRun], deployment: ServingDeployment, calibration: LlmCalibration, constants: Constants
 ) -> Adjustment | None:
-    """Learn by what factor steps of a deployment take longer than estimated; None without runs that say it.
-
-    Args:
-        runs: Measured runs of the deployment.
-        deployment: The deployment.
-        calibration: The constants, with the widths of what is not known.
-        constants: The same in the form that predictions read.
-
-    Raises:
-        UsageError: A run is too large to be stepped through.
-    """
+    """Learn by what factor steps of a deployment take longer than estimated; None without runs that say it."""
     ratios: list[float] = []
     for run in runs:
         check_extent(run)

@@ -17,13 +17,7 @@ def is_read_by_people(load: TokenLoad, limits: LatencyLimits) -> bool:
 
 
 def with_patience(question: SearchSpace, *, certainty_fraction: float | None) -> SearchSpace:
-    """Return a search with the limits and the certainty that hold where they are not stated.
-
-    Args:
-        question: The search, with the limits that are stated.
-        certainty_fraction: The certainty that is stated; None for the default: mean times for a reader's patience, else
-            `DEFAULT_CERTAINTY`.
-    """
+    """Return a search with the limits and the certainty that hold where they are not stated."""
     if not is_read_by_people(question.load, question.limits):
         return replace(question, certainty_fraction=certainty_fraction or DEFAULT_CERTAINTY)
     patience = replace(PATIENCE, statistic=question.limits.statistic)
@@ -31,11 +25,5 @@ def with_patience(question: SearchSpace, *, certainty_fraction: float | None) ->
 
 
 def with_patience_note(plan: DeploymentPlan, stated: LatencyLimits, *, words: str) -> DeploymentPlan:
-    """Return a plan that says first that a reader's patience was held, where it was.
-
-    Args:
-        plan: The plan.
-        stated: The limits that were asked for.
-        words: What says so, in the words of the door that limits are stated at.
-    """
+    """Return a plan that says first that a reader's patience was held, where it was."""
     return replace(plan, notes=(words, *plan.notes)) if is_read_by_people(plan.load, stated) else plan

@@ -48,14 +48,7 @@ _TWO_SERVERS = ShardingChoice(tensor=(8,), pipeline=(2, 4))
 
 
 def plan_deployments(search: Search) -> DeploymentPlan:
-    """Judge every deployment that a question names, and rank those that carry the load.
-
-    Args:
-        search: The question and what it takes to judge.
-
-    Raises:
-        UsageError: The requests are too long for the model.
-    """
+    """Judge every deployment that a question names, and rank those that carry the load."""
     question, architecture = search.question, search.model.architecture
     _check_context(architecture.name, architecture.max_positions, question.load)
     judged = {words: search.judge(words) for words in search.candidates()}
@@ -90,11 +83,7 @@ def plan_deployments(search: Search) -> DeploymentPlan:
 
 
 def check_load(load: TokenLoad) -> None:
-    """Raise unless a load says how many requests come, or how many clients wait.
-
-    Raises:
-        UsageError: It states neither or both, or none at all come.
-    """
+    """Raise unless a load says how many requests come, or how many clients wait."""
     if (load.rate_per_s is None) == (load.concurrency is None):
         raise UsageError("state the load by one of ⟨rate⟩ (requests per second) and ⟨concurrency⟩ (clients).")
     if load.rate_per_s is not None and not 0 < load.rate_per_s < float("inf"):
@@ -316,11 +305,6 @@ def mixed_fleets(
 
     Replicas are filled up to the rate that one of their kind carries within the limits, all by the same share. Spare
     replicas are of the kind that carries more.
-
-    Args:
-        fits: Deployments, the best first.
-        rate_per_s: The load. [1/s]
-        offered: Returns a deployment with the offer that holds it at the least cost.
     """
     if not fits or fits[0].usd_per_hour is None:
         return []

@@ -48,15 +48,7 @@ class Replica:
     def simulate(
         self, load: TokenLoad, *, limits: LatencyLimits, requests: int, trace: Arrivals | None = None, label: str = ""
     ) -> LoadAnswer:
-        """Simulate the replica at a load.
-
-        Args:
-            load: Rate or clients, and lengths of the requests of this replica.
-            limits: Limits that count as good service.
-            requests: Requests to draw, where `trace` does not give them.
-            trace: Requests with their lengths; without arrival times of its own (all 0), these are drawn at the rate.
-            label: Name of the load.
-        """
+        """Simulate the replica at a load."""
         admission, kept = self._admission(), self.deployment.host_cache
         trace = None if trace is None else trace.with_cache(admission.pool_tokens, kept.tokens if kept else 0.0)
         clients, in_step = None, False
@@ -133,14 +125,7 @@ class Replica:
 
 
 def request_demand(deployment: ServingDeployment, constants: Constants, load: TokenLoad, *, capacity: float) -> Demand:
-    """Return the demand on one replica, with the times of its image encoder and of prefixes from host memory.
-
-    Args:
-        deployment: The deployment.
-        constants: Efficiencies.
-        load: The load.
-        capacity: Sequences that fit in the replica's memory.
-    """
+    """Return the demand on one replica, with the times of its image encoder and of prefixes from host memory."""
     encoding_s, loaded_s = encoder_s(deployment, constants, load), deployment.loaded_s(load.prefix_len)
     return load.demand(capacity, encoder_s=encoding_s, loaded_s=loaded_s)
 

@@ -23,11 +23,6 @@ def with_rescues(
 
     Where a larger replica of the same GPU carries the load, that is named. Otherwise the memory model is asked what
     other formats would change, once for each GPU, and a broken limit is set beside the least time that was found.
-
-    Args:
-        search: The question and what it takes to judge.
-        rejections: The deployments that fail.
-        fits: The deployments that carry the load.
     """
     nearest: dict[tuple[str, str], DeploymentFit] = {}
     for fit in sorted(fits, key=lambda fit: (fit.sharding.gpus, fit.sharding.pipeline)):
@@ -54,11 +49,7 @@ def with_rescues(
 
 
 def sharding_words(sharding: Sharding) -> str:
-    """Return a way to share a model as the options that state it.
-
-    Args:
-        sharding: How the GPUs of a replica share the model.
-    """
+    """Return a way to share a model as the options that state it."""
     named = (("⟨tp⟩", sharding.tensor), ("⟨pp⟩", sharding.pipeline), ("⟨ep⟩", sharding.expert), ("⟨dp⟩", sharding.data))
     words = [f"{option} {size}" for option, size in named if size > 1]
     return " ".join(words) or "⟨tp⟩ 1"
@@ -99,12 +90,7 @@ def _other_formats(search: Search, rejection: DeploymentRejection) -> str | None
 
 
 def advice(limits: LatencyLimits, rejections: Sequence[DeploymentRejection]) -> str:
-    """Return what would make a plan without any fit possible, in one sentence.
-
-    Args:
-        limits: The limits asked for.
-        rejections: Every deployment searched.
-    """
+    """Return what would make a plan without any fit possible, in one sentence."""
     if any(rejection.broken_option == DRAW_OPTION for rejection in rejections):
         return (
             f"what keeps the other limits draws more than {DRAW_OPTION} allows; raise it, or ask for other GPUs "
@@ -157,14 +143,7 @@ class NearMiss:
 def near_misses(
     fits: Sequence[DeploymentFit], load: TokenLoad, limits: LatencyLimits, *, certainty: float = 0.5
 ) -> tuple[NearMiss, ...]:
-    """Return the deployments that miss being cheapest by less than their uncertainty, the cheapest first.
-
-    Args:
-        fits: The deployments that carry the load, the recommended first.
-        load: The load.
-        limits: The limits that were asked for.
-        certainty: The probability with which they were to be kept.
-    """
+    """Return the deployments that miss being cheapest by less than their uncertainty, the cheapest first."""
     if not fits or fits[0].usd_per_hour is None:
         return ()
     most = CLEARLY_CHEAPER * fits[0].usd_per_hour
@@ -177,12 +156,6 @@ def near_miss(fit: DeploymentFit, load: TokenLoad, limits: LatencyLimits, *, cer
     """Return how few replicas carry the load at the good end of the interval; None if that takes as many.
 
     There all times are shorter by one factor: limits are met at loads with longer expected times, and rates are higher.
-
-    Args:
-        fit: The deployment.
-        load: The load.
-        limits: The limits that were asked for.
-        certainty: The probability with which they were to be kept.
     """
     if fit.rent is None:
         return None

@@ -38,21 +38,7 @@ def served_demand(
     prefix_fraction: float = 0.0,
     counts_burst: bool = False,
 ) -> Demand:
-    """Return what a deployment is asked by clients whose lengths vary as in benchmarks, after a check of its room.
-
-    Args:
-        find: What finds deployments.
-        words: The deployment.
-        input_len: Mean tokens of a prompt.
-        output_len: Mean tokens of an answer.
-        prefix_fraction: Share of each prompt that is found in the prefix cache.
-        counts_burst: True to count the first requests of all clients, which start at once, in the time to the first
-            token, as benchmarks do.
-
-    Raises:
-        UsageError: The model handles fewer tokens than the prompt and the answer have.
-        OversizeError: Not one sequence fits.
-    """
+    """Return what a deployment is asked by clients whose lengths vary as in benchmarks, after a check of its room."""
     held_len = input_len * (1.0 - prefix_fraction) + output_len
     return Demand(
         input_len=input_len,
@@ -66,19 +52,7 @@ def served_demand(
 
 
 def room_of(find: Find, words: NamedDeployment, *, input_len: float, output_len: float, held_len: float) -> float:
-    """Return how many sequences a deployment holds, after a check that it holds one and handles its length.
-
-    Args:
-        find: What finds deployments.
-        words: The deployment.
-        input_len: Tokens of a prompt.
-        output_len: Tokens of an answer.
-        held_len: Tokens of a request that lie in the cache for it alone.
-
-    Raises:
-        UsageError: The model handles fewer tokens than the prompt and the answer have.
-        OversizeError: Not one sequence fits.
-    """
+    """Return how many sequences a deployment holds, after a check that it holds one and handles its length."""
     deployment, tokens = find(words), input_len + output_len
     longest = deployment.model.architecture.max_positions
     if longest is not None and tokens > longest:

@@ -230,12 +230,7 @@ class Search:
         return ServingEvidence.MEASURED_HERE if self.adjustment(deployment) else deployment.evidence(self.calibration)
 
     def demand(self, deployment: ServingDeployment, capacity: float) -> Demand:
-        """Return the demand on one replica, with the image encoder's time.
-
-        Args:
-            deployment: The deployment.
-            capacity: Sequences that fit in the replica's memory.
-        """
+        """Return the demand on one replica, with the image encoder's time."""
         return request_demand(deployment, self.constants, self.question.load, capacity=capacity)
 
     def _fit(self, deployment: ServingDeployment, curve: tuple[LoadPoint, ...], capacity: float) -> DeploymentFit:
@@ -409,11 +404,6 @@ class Search:
         Where it was not simulated, a replica without requests is as likely as with Poisson arrivals and no queue.
         Prompts whose answer is one token or one vector are taken one at a time. None where the GPU's power limit is
         not known.
-
-        Args:
-            deployment: The deployment.
-            fit: How it carries the load.
-            law: The law of power.
         """
         busy = fit.simulated.busy_fraction if fit.simulated else -np.expm1(-fit.running)
         found = load_energy(
@@ -521,13 +511,7 @@ def _memory_reason(deployment: ServingDeployment, tokens: float) -> str:
 
 
 def rejection(words: NamedDeployment, reason: str, obstacle: Obstacle) -> DeploymentRejection:
-    """Return a rejection of a deployment.
-
-    Args:
-        words: The deployment.
-        reason: Why it does not carry the load.
-        obstacle: What kind of reason that is.
-    """
+    """Return a rejection of a deployment."""
     return DeploymentRejection(
         gpu=words.gpu,
         reason=reason,
@@ -539,13 +523,7 @@ def rejection(words: NamedDeployment, reason: str, obstacle: Obstacle) -> Deploy
 
 
 def limit_rejection(words: NamedDeployment, broken: BrokenLimit, when: str) -> DeploymentRejection:
-    """Return a rejection of a deployment that breaks a limit.
-
-    Args:
-        words: The deployment.
-        broken: The limit.
-        when: In which case it breaks.
-    """
+    """Return a rejection of a deployment that breaks a limit."""
     refused = rejection(words, f"{broken} {when}", Obstacle.LIMIT)
     return replace(refused, broken_option=broken.option, least_s=broken.value_s)
 

@@ -49,19 +49,7 @@ def simulate_serving(
     measured: Sequence[MeasuredRun] = (),
     power_law: PowerLaw | None = None,
 ) -> Simulation:
-    """Simulate a deployment at every load.
-
-    Args:
-        find: What finds deployments.
-        words: The deployment.
-        asked: Its loads.
-        calibration: The constants of the time model.
-        measured: Runs of the same deployment.
-        power_law: The law of power, None to leave power and energy out.
-
-    Raises:
-        CapplanError: Something is not known, or does not fit.
-    """
+    """Simulate a deployment at every load."""
     deployment = find(words)
     constants = constants_of(calibration)
     check_runs(measured, deployment)

@@ -68,11 +68,7 @@ class ServingValidation:
         }
 
     def cells(self, by: Sequence[str]) -> tuple[CellAccuracy, ...]:
-        """Return the accuracy of each metric in each cell.
-
-        Args:
-            by: Columns that make a cell, of `CELL_COLUMNS`.
-        """
+        """Return the accuracy of each metric in each cell."""
         groups: dict[tuple[Metric | EnergyMetric, tuple[str, ...]], list[JudgedAnswer]] = {}
         for item in self.answers:
             groups.setdefault((item.metric, tuple(cell_value(item.run, name) for name in by)), []).append(item)
@@ -140,10 +136,6 @@ def decisions(items: Sequence[JudgedAnswer], *, certainty: float) -> Decisions |
     Of the runs of one model on one kind of GPU with the same requests, whatever the engine, parallelism and clients,
     the one with the most predicted tokens per second and GPU is chosen of those that should keep the limit with the
     certainty. A limit that all runs keep, and a run alone, leave nothing to decide and are left out.
-
-    Args:
-        items: Answers; those of another metric or without a number of clients are left out.
-        certainty: Probability with which the predictions should keep the limit.
     """
     groups: dict[tuple[str, str, str], list[JudgedAnswer]] = {}
     for item in items:
@@ -186,10 +178,6 @@ def rank_correlation_if_known(items: Sequence[JudgedAnswer], shared: Callable[[M
 
     It bounds what a better model can reach that knows no more of a run than what `shared` names, as far as the error
     that such runs have in common is concerned.
-
-    Args:
-        items: Answers of one metric.
-        shared: Names the runs that are alike.
     """
     errors = np.log([item.measured / item.predicted.expected for item in items])
     _, inverse, counts = np.unique([shared(item.run) for item in items], return_inverse=True, return_counts=True)

@@ -50,15 +50,7 @@ class Speculation:
 
 
 def read_clients(asked: str | Sequence[int], *, what: str = "⟨concurrency⟩") -> tuple[int, ...]:
-    """Read numbers of clients, as `parse_batches` reads batches, in rising order.
-
-    Args:
-        asked: "8", "1,8,32", or "1..256" for powers of two; or numbers.
-        what: What errors call them.
-
-    Raises:
-        UsageError: they are not one of these, below 1 or above `MOST_CLIENTS`.
-    """
+    """Read numbers of clients, as `parse_batches` reads batches, in rising order."""
     try:
         clients = parse_batches(asked).sizes if isinstance(asked, str) else tuple(asked)
     except (UsageError, TypeError):  # TypeError: it is not a list, as a request may hold anything

@@ -104,12 +104,6 @@ def width_name(metric: Metric, serving: Serving, *, kind: ModelKind) -> str:
     """Return the name of the interval widths of a metric: those of a queue differ from those of a single prompt.
 
     Tokens per second of a closed loop are as uncertain as the time between tokens.
-
-    Args:
-        metric: What is predicted.
-        serving: How requests come.
-        kind: The kind of model: kernels and routing of experts are known less well, and first tokens of experts in four
-            bits least, because some engines compile or tune their kernels while the first requests wait.
     """
     if metric is not Metric.TTFT and kind is ModelKind.NARROW_EXPERTS:
         kind = ModelKind.EXPERTS
@@ -167,11 +161,7 @@ class MeasuredRun:
         return f"{self.block}|{parallel}|{self.serving}"
 
     def demand(self, *, capacity: float) -> Demand:
-        """Return what one replica was asked.
-
-        Args:
-            capacity: Sequences of its length that fit in the memory of a replica.
-        """
+        """Return what one replica was asked."""
         return Demand(
             input_len=self.input_len,
             output_len=self.output_len,

@@ -96,13 +96,7 @@ class StepGrid:
 
 
 def step_grid(most: int, token_budget: float, seconds: StepSeconds) -> StepGrid:
-    """Tabulate the time of steps with up to `most` decoding sequences and up to a token budget.
-
-    Args:
-        most: The most sequences that decode at a time.
-        token_budget: The most prompt tokens of a step.
-        seconds: Time of a step.
-    """
+    """Tabulate the time of steps with up to `most` decoding sequences and up to a token budget."""
     running = np.unique(np.round(np.geomspace(1, most + 1, min(most + 1, 10)))) - 1
     chunks = np.array([0.0, *np.geomspace(16.0, max(token_budget, 32.0), 7)])
     points = np.meshgrid(running, chunks, indexing="ij")
@@ -113,28 +107,13 @@ def step_grid(most: int, token_budget: float, seconds: StepSeconds) -> StepGrid:
 
 
 def simulate(loop: ClosedLoop, seconds: StepSeconds) -> LoopTimes:
-    """Run the loop until every client has sent all its requests, and return mean times.
-
-    Args:
-        loop: Clients, lengths, and what the engine admits.
-        seconds: Time of a step.
-    """
+    """Run the loop until every client has sent all its requests, and return mean times."""
     most = int(min(loop.clients, loop.most_sequences if loop.evicts else loop.capacity))
     return _LoopState(loop, step_grid(most + 1, loop.token_budget, seconds)).times()
 
 
 def admit_prompts(waiting: deque[int], left: list[float], *, room: float, slots: float) -> tuple[list[int], float]:
-    """Process prompt tokens of waiting requests in order of arrival; the requests whose prompts end leave the queue.
-
-    Args:
-        waiting: Requests in order of arrival; changed in place.
-        left: Prompt tokens that each request still has to process; changed in place.
-        room: Prompt tokens that the step can hold.
-        slots: Requests that may be admitted.
-
-    Returns:
-        The requests whose prompts end in this step, and the prompt tokens taken.
-    """
+    """Process prompt tokens of waiting requests in order of arrival; the requests whose prompts end leave the queue."""
     finished: list[int] = []
     chunk = 0.0
     while waiting and room > chunk and slots >= 1:

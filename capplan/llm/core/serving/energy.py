@@ -94,13 +94,6 @@ def card_work(
 
     A sequence gives one token a step, or several with speculation, so that a step takes the tokens of all sequences
     ÷ (output tokens per second), prompts included. Each draft adds the work of one layer and of the output head.
-
-    Args:
-        kernels: The kernels of one pipeline stage on one GPU.
-        gpu: The card.
-        sharding: How the replica is shared.
-        tokens: The sequences of the replica.
-        output_tokens_per_s: Output of the replica. [1/s]
     """
     per_pass = tokens.running / sharding.data / sharding.pipeline
     prompts = tokens.per_step / sharding.data / sharding.pipeline / tokens.output_len
@@ -138,14 +131,7 @@ def _with_share(work: CardWork, other: CardWork, share: float) -> CardWork:
 
 
 def card_works(kernels: Kernels, gpu: GpuSpec, load: Load, time_s: FloatArray) -> list[CardWork]:
-    """Return the work of steps on one card of a pipeline stage.
-
-    Args:
-        kernels: The kernels of one pipeline stage on one GPU.
-        gpu: The card.
-        load: What the steps process.
-        time_s: The time of each step. [s]
-    """
+    """Return the work of steps on one card of a pipeline stage."""
     work = step_work(kernels, load)
     padding = np.array(work.padding)
     for index, item in enumerate(kernels.experts, start=len(kernels.products)):
@@ -188,14 +174,6 @@ def serving_energy(
     """Return the power of a replica and its joules per token; None where the card's power limit is not known.
 
     The interval of joules is widened by what measured runs show (`PowerLaw.served_widening`).
-
-    Args:
-        kernels: The kernels of one pipeline stage on one GPU.
-        gpu: The card.
-        sharding: How the replica is shared.
-        tokens: The sequences of the replica.
-        output_tokens_per_s: Output of the replica. [1/s]
-        law: Power of cards.
     """
     rates = output_tokens_per_s
     work = card_work(kernels, gpu, sharding, tokens, output_tokens_per_s=rates.expected)
@@ -229,15 +207,6 @@ def load_energy(
     """Return the mean power of a replica under a load, idle time included, and its joules per output token.
 
     While it waits for requests, a card draws its base. None where the card's power limit is not known.
-
-    Args:
-        kernels: The kernels of one pipeline stage on one GPU.
-        gpu: The card.
-        sharding: How the replica is shared.
-        tokens: The sequences that the replica processes at a time, in the mean over all time.
-        output_tokens_per_s: Output of the replica in the mean over all time. [1/s]
-        busy_fraction: The share of the time in which it processes anything.
-        law: Power of cards.
     """
     busy = min(1.0, max(busy_fraction, 1e-6))
     found = serving_energy(

@@ -27,12 +27,7 @@ class StepPart:
 
 
 def explain_step(service: ServedDeployment, load: Load) -> tuple[StepPart, ...]:
-    """Return the parts of a step on one GPU of one pipeline stage, the longest first.
-
-    Args:
-        service: The deployment.
-        load: One step.
-    """
+    """Return the parts of a step on one GPU of one pipeline stage, the longest first."""
     layout = service.constants.layout
     table = step_table(service.kernels, load, machine=service.machine, layout=layout, engine=service.engine)
     times, works = step_time(table, service.constants), [step_work(service.kernels, load)]

@@ -65,16 +65,6 @@ def evidence_of(
 
     A model counts as measured with the engine that served it alone. A class of kernels that no run exercised in this
     engine (a format, linear attention), on this architecture where the GPU was measured, makes the model a new one.
-
-    Args:
-        calibration: The constants, with the names of what they were learnt from.
-        model: Name of the model.
-        gpu: Id of the GPU.
-        vendor: Vendor of the GPU.
-        engine: Name of the engine.
-        architecture: Architecture of the GPU.
-        segment: Market of the GPU, such as data-centre or consumer; None where it is not known.
-        kernels: Classes of kernels that the deployment runs.
     """
     known_gpu = gpu in calibration.measured_gpus
     new_kind = segment is not None and segment not in calibration.measured_segments and not known_gpu
@@ -109,14 +99,7 @@ def half_width(width: Width, evidence: ServingEvidence) -> float:
 
 
 def interval(value: float, *, width: Width, evidence: ServingEvidence, adjustment: Adjustment) -> Interval:
-    """Return a value with its 90 % interval, symmetric in the logarithm.
-
-    Args:
-        value: The prediction, before the adjustment.
-        width: Half-widths of the metric.
-        evidence: What was measured.
-        adjustment: What measured runs of the same deployment add.
-    """
+    """Return a value with its 90 % interval, symmetric in the logarithm."""
     expected = value * adjustment.factor
     factor = half_width(width, evidence)
     if adjustment.deviation is not None:
@@ -125,12 +108,7 @@ def interval(value: float, *, width: Width, evidence: ServingEvidence, adjustmen
 
 
 def widened(found: Interval, factors: Sequence[float]) -> Interval:
-    """Return an interval that also spans what its expected value becomes times each factor.
-
-    Args:
-        found: The interval.
-        factors: Factors of other cases, such as both ends of what a power cap may cost.
-    """
+    """Return an interval that also spans what its expected value becomes times each factor."""
     least, most = min([1.0, *factors]), max([1.0, *factors])
     return Interval(low=found.low * least, expected=found.expected, high=found.high * most)
 
@@ -140,11 +118,6 @@ def learn_adjustment(ratios: list[float], *, width: Width, evidence: ServingEvid
 
     Deployments differ by what the half-width of the class of evidence leaves beside that of the runs of one deployment,
     which scatter around their common factor.
-
-    Args:
-        ratios: Measured ÷ predicted of each run.
-        width: Half-widths of the metric.
-        evidence: What was measured before.
     """
     if not ratios:
         return Adjustment()

@@ -83,14 +83,6 @@ def fit_constants(
     """Find the most probable constants, as logarithms in the order of the layout.
 
     The fit starts at the prior's mean, so that constants that no observation moves stay there.
-
-    Args:
-        observations: Measured answers. TTFT counts for static batches here, and for closed loops in a last step that
-            fits how requests wait.
-        layout: Engines and order of the constants.
-        prior: Beliefs.
-        known: A fit to more observations. By how much loops and finite runs differ from their closed forms is taken
-            over, so that none is followed again.
     """
     used = [item for item in observations if _is_closed_form(item)]
     steps, points = _tabulate(used, layout)

@@ -35,14 +35,7 @@ class LearntRun:
 
 
 def learn(runs: Sequence[LearntRun], *, layout: ConstantsVector, prior: Prior, name: str) -> LlmCalibration:
-    """Fit all constants to all runs; the calibration has no interval widths yet.
-
-    Args:
-        runs: What was measured.
-        layout: Engines and order of the constants.
-        prior: Beliefs about the constants.
-        name: Name of the calibration.
-    """
+    """Fit all constants to all runs; the calibration has no interval widths yet."""
     vector = fit_constants([run.observation for run in runs], layout=layout, prior=prior)
     constants = layout.view(vector)
     switched, host = constants.links()
@@ -73,15 +66,7 @@ def predict(runs: Sequence[LearntRun], constants: Constants) -> FloatArray:
 def cross_validate(
     runs: Sequence[LearntRun], *, by: Callable[[LearntRun], str], layout: ConstantsVector, prior: Prior, known: FullFit
 ) -> FloatArray:
-    """Predict every run with constants that were fitted without the runs that share its group.
-
-    Args:
-        runs: What was measured.
-        by: Returns the group of a run.
-        layout: Engines and order of the constants.
-        prior: Beliefs about the constants.
-        known: The fit to all runs.
-    """
+    """Predict every run with constants that were fitted without the runs that share its group."""
     groups = [by(run) for run in runs]
     found = np.zeros(len(runs))
     for group in dict.fromkeys(groups):
@@ -122,10 +107,6 @@ def interval_widths(runs: Sequence[LearntRun], held_out: HeldOutPredictions) -> 
     again without each GPU and without each family of models, and as much is added to their squares for each metric that
     90 % of what was left out lies inside. Families count, because it is not known how near a new model is to a measured
     one: widths from single models held only 82 % of the tokens per second of families that were left out.
-
-    Args:
-        runs: What was measured.
-        held_out: Predictions of the runs.
     """
     labels = _Labels.of(runs)
     observed = np.log([run.observation.value for run in runs])
@@ -271,12 +252,6 @@ def _width(quantiles: FloatArray, *, transferred: FloatArray, within: float) -> 
 
     What is new in both gets a tenth more than the wider of the two, and what was never measured at all half as much
     again: few GPUs and models can be left out together without leaving out what teaches their kernels.
-
-    Args:
-        quantiles: Half-widths as logarithms with nothing, the GPU and the model held out.
-        transferred: Those that the widest follows from: an engine that errs more than others on GPUs that were
-            measured errs no more than that on GPUs of other vendors.
-        within: Half-width of runs of one deployment around their common factor, as a logarithm.
     """
     same, gpu, model = (float(quantile) for quantile in quantiles)
     gpu, model = max(gpu, same), max(model, same)

@@ -53,24 +53,13 @@ class LoadPoint:
 
 
 def load_curve(service: ServedDeployment, demand: Demand) -> tuple[LoadPoint, ...]:
-    """Follow one replica from an idle one to a full one, by the number of requests in it.
-
-    Args:
-        service: The deployment.
-        demand: Lengths and capacity of one replica.
-    """
+    """Follow one replica from an idle one to a full one, by the number of requests in it."""
     sizes = np.unique(np.round(np.geomspace(1.0, most_running(service, demand), _POINTS), 3))
     return load_points(service, demand, running=sizes)
 
 
 def load_points(service: ServedDeployment, demand: Demand, *, running: FloatArray) -> tuple[LoadPoint, ...]:
-    """Compute the points at which so many requests are in one replica.
-
-    Args:
-        service: The deployment.
-        demand: Lengths and capacity of one replica.
-        running: Requests in the replica, one entry a point.
-    """
+    """Compute the points at which so many requests are in one replica."""
     if demand.output_len <= 1:
         return _prompt_points(service, demand, running=running)
     loaded = _loaded(service, demand, running)
@@ -124,13 +113,7 @@ def _loaded(service: ServedDeployment, demand: Demand, running: FloatArray) -> _
 
 
 def open_waiting(service: ServedDeployment, demand: Demand, *, rate_per_s: float) -> Waiting:
-    """Return what the time to the first token is a sum of at a rate.
-
-    Args:
-        service: The deployment.
-        demand: Lengths and capacity of one replica.
-        rate_per_s: Requests per second to one replica.
-    """
+    """Return what the time to the first token is a sum of at a rate."""
     running = open_load(service, demand, rate_per_s=rate_per_s).running
     waiting = _loaded(service, demand, np.array([running])).waiting
     return Waiting(
@@ -167,12 +150,7 @@ def _prompt_points(service: ServedDeployment, demand: Demand, *, running: FloatA
 
 
 def point_at_rate(curve: tuple[LoadPoint, ...], rate_per_s: float) -> LoadPoint:
-    """Return what a replica does at a rate, between the points of its curve.
-
-    Args:
-        curve: Points in order of running requests.
-        rate_per_s: Requests per second to the replica.
-    """
+    """Return what a replica does at a rate, between the points of its curve."""
     if rate_per_s <= curve[0].rate_per_s:
         # Below the first point requests are mostly alone: times stay, fewer requests are running.
         share = rate_per_s / curve[0].rate_per_s
@@ -186,13 +164,7 @@ def point_at_rate(curve: tuple[LoadPoint, ...], rate_per_s: float) -> LoadPoint:
 
 
 def between(below: LoadPoint, above: LoadPoint, share: float) -> LoadPoint:
-    """Return a point between two: 0 for the first, 1 for the second.
-
-    Args:
-        below: The first point.
-        above: The second point.
-        share: Where between them.
-    """
+    """Return a point between two: 0 for the first, 1 for the second."""
     ends = ((name, getattr(below, name), getattr(above, name)) for name in LoadPoint.__dataclass_fields__)
     return LoadPoint(**{name: first + share * (second - first) for name, first, second in ends})
 
@@ -201,11 +173,6 @@ def open_load(service: ServedDeployment, demand: Demand, *, rate_per_s: float) -
     """Predict Poisson arrivals at a rate: the number of requests in the replica by Little's law, as a fixed point.
 
     A rate that the replica cannot keep up with is answered as an offline run whose requests wait.
-
-    Args:
-        service: The deployment.
-        demand: Lengths and capacity of one replica.
-        rate_per_s: Requests per second to one replica.
     """
     full = offline(service, demand)
     if rate_per_s * demand.output_len >= full.output_tokens_per_s:

@@ -201,11 +201,7 @@ def _share(name: str) -> float:
 
 
 def default_layout(cases: Iterable[ServingCase] = ()) -> ConstantsVector:
-    """Return the layout of the engines that capplan knows, with a factor for every class of kernels that was timed.
-
-    Args:
-        cases: The runs that constants are learnt from; each names an engine, an architecture and classes of kernels.
-    """
+    """Return the layout of the engines that capplan knows, with a factor for every class of kernels that was timed."""
     factors = {
         factor_name(case.engine, case.machine.architecture, kernel)
         for case in cases

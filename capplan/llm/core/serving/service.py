@@ -115,12 +115,7 @@ class Demand:
         return float(self.speculation.drafts) if self.speculation else 0.0
 
     def decoding(self, sequences: FloatArray, *, drafted: float = 0.0) -> Load:
-        """Return steps of sequences that decode, each anywhere in its answer.
-
-        Args:
-            sequences: Sequences of each step on one rank.
-            drafted: Drafted tokens that each verifies.
-        """
+        """Return steps of sequences that decode, each anywhere in its answer."""
         context = self.input_len + self.output_len / 2
         return Load.of(decoding=sequences, context=context, answered=self.output_len, drafted=drafted)
 
@@ -152,14 +147,7 @@ def step_times_s(service: ServedDeployment, *loads: Load) -> tuple[FloatArray, .
 
 
 def added_s(service: ServedDeployment, steps: TwoSteps, decode_s: FloatArray, mixed_s: FloatArray) -> FloatArray:
-    """Compute what prompt tokens add to a step, as far as decoding sequences feel it. [s]
-
-    Args:
-        service: The deployment.
-        steps: The steps with and without prompt tokens.
-        decode_s: Time of the steps without. [s]
-        mixed_s: Time of the steps with them. [s]
-    """
+    """Compute what prompt tokens add to a step, as far as decoding sequences feel it. [s]"""
     share = service.of_engine("prefill_share") if steps.shared else 1.0
     return np.asarray(share * np.maximum(mixed_s - steps.beside * decode_s, 0.0))
 
@@ -191,13 +179,7 @@ def step_seconds(service: ServedDeployment, demand: Demand) -> StepSeconds:
 
 
 def decode_step_s(service: ServedDeployment, demand: Demand, decoding: FloatArray) -> FloatArray:
-    """Compute the time of decode steps on one pipeline stage, with what drafting and verifying add. [s]
-
-    Args:
-        service: The deployment.
-        demand: Lengths of the sequences, and what is drafted.
-        decoding: Sequences of each step on one rank.
-    """
+    """Compute the time of decode steps on one pipeline stage, with what drafting and verifying add. [s]"""
     verified_s = service.step(demand.decoding(decoding, drafted=demand.drafted)).total_s
     return verified_s + drafting_step_s(service, demand, decoding)
 
@@ -206,11 +188,6 @@ def drafting_step_s(service: ServedDeployment, demand: Demand, decoding: FloatAr
     """Compute the time in which the tokens of steps are drafted, prompt tokens beside them or not; 0 for nothing. [s]
 
     A draft takes one layer of the model and its output head, as the heads of EAGLE and of multi-token prediction do.
-
-    Args:
-        service: The deployment.
-        demand: Lengths of the sequences, and what is drafted.
-        decoding: Sequences of each step on one rank.
     """
     if not demand.drafted:
         return np.zeros_like(decoding)
@@ -220,13 +197,7 @@ def drafting_step_s(service: ServedDeployment, demand: Demand, decoding: FloatAr
 
 
 def closed_loop(service: ServedDeployment, demand: Demand, *, clients: float) -> ServingTimes:
-    """Predict a closed loop: each client sends its next request when it has its answer.
-
-    Args:
-        service: The deployment.
-        demand: Lengths and capacity of one replica.
-        clients: Clients of one replica.
-    """
+    """Predict a closed loop: each client sends its next request when it has its answer."""
     times = loop_times(service, demand, clients=clients)
     waiting = waiting_parts(times, counts_burst=demand.counts_burst)
     ttft_s = times.queue_s + float(first_token_s(service, waiting, in_step=not demand.spread)) + demand.loaded_s
@@ -250,11 +221,7 @@ def _most_in_loop(service: ServedDeployment, demand: Demand) -> float:
 
 
 def waiting_names(*, in_step: bool) -> tuple[str, ...]:
-    """Return the engine's constants that the time to the first token is summed with.
-
-    Args:
-        in_step: True for clients whose answers are equally long, so that they stay in step.
-    """
+    """Return the engine's constants that the time to the first token is summed with."""
     if not in_step:
         return "ttft_lone", "ttft_scale", "ttft_burst", "ttft_steps", "ttft_offset_s"
     return "lockstep_lone", "lockstep_scale", "lockstep_burst", "lockstep_steps", "lockstep_offset_s"
@@ -284,11 +251,6 @@ def first_token_s(service: ServedDeployment, waiting: Waiting, *, in_step: bool)
     """Compute the time to the first token from its parts with the engine's constants. [s]
 
     Estimates, simulations and plans all use it.
-
-    Args:
-        service: The deployment.
-        waiting: The parts; arrays give arrays.
-        in_step: True for clients whose answers are equally long, so that they stay in step.
     """
     factors = [service.of_engine(name) for name in waiting_names(in_step=in_step)]
     if service.scheduling.receive_steps is not None:
@@ -300,10 +262,6 @@ def waiting_parts(loop: LoopTimes, *, counts_burst: bool = True) -> Waiting:
     """Return what the time to the first token in a closed loop is a sum of.
 
     Where memory is full the first wave waits less than later ones, which lowers the mean by its share of the waves.
-
-    Args:
-        loop: The loop that was stepped through.
-        counts_burst: False for the steady state, without the first requests of all clients.
     """
     mean_s = min(loop.later_ttft_s, loop.mean_ttft_s(WAVES)) if counts_burst else loop.steady_ttft_s
     later_s = max(mean_s - loop.lone_ttft_s - loop.queue_s, 0.0)
@@ -386,13 +344,7 @@ def fixed_batch(service: ServedDeployment, demand: Demand, *, batch: float) -> S
 
 
 def steady_load(service: ServedDeployment, demand: Demand, *, running: float) -> ServingTimes:
-    """Predict a replica in which as many sequences run all the time; TPOT is that of a step without prompts.
-
-    Args:
-        service: The deployment.
-        demand: Lengths of one replica.
-        running: Sequences that run.
-    """
+    """Predict a replica in which as many sequences run all the time; TPOT is that of a step without prompts."""
     data, stages = service.kernels.data_parallel, service.kernels.pipeline_parallel
     step_s = decode_step_s(service, demand, np.array([running / data / stages]))
     return ServingTimes(

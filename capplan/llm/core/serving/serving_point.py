@@ -63,14 +63,7 @@ class TwoSteps:
 
 
 def steady_state(requests: Requests, *, pipeline: int, data: int, mixes: bool = True) -> TwoSteps:
-    """Describe the mean time between tokens in a closed loop.
-
-    Args:
-        requests: Lengths and batch.
-        pipeline: Pipeline stages; each pass holds a share of the batch, and as many passes are in flight.
-        data: Ranks of attention data parallelism.
-        mixes: True if the engine puts prompt tokens into decode steps, False if it runs them alone.
-    """
+    """Describe the mean time between tokens in a closed loop."""
     lockstep = 0.5 if requests.arrivals is ArrivalPattern.LOCKSTEP else 1.0
     return _continuous(
         requests, others=requests.batch - 1.0, lockstep=lockstep, pipeline=pipeline, data=data, mixes=mixes

@@ -43,10 +43,6 @@ class Arrivals:
 
         What leaves the cache goes to host memory, whose least recently used blocks leave it in turn. Both together hold
         what one cache of their size would.
-
-        Args:
-            capacity_tokens: Tokens that the cache holds.
-            host_tokens: Tokens that host memory holds.
         """
         if not self.blocks:
             return self
@@ -57,12 +53,7 @@ class Arrivals:
         return replace(self, cached=both, loaded=both - near)
 
     def later(self, waits_s: FloatArray, order: IntArray) -> "Arrivals":
-        """Return the requests as they reach the engine after a wait of each, without their blocks.
-
-        Args:
-            waits_s: Time that each waits before. [s]
-            order: Places of the requests in their new order.
-        """
+        """Return the requests as they reach the engine after a wait of each, without their blocks."""
         return Arrivals(
             at_s=(self.at_s + waits_s)[order],
             prompts=self.prompts[order],
@@ -71,12 +62,7 @@ class Arrivals:
         )
 
     def sampled(self, count: int, *, seed: int = 7) -> "Arrivals":
-        """Return so many requests, drawn from these with replacement; their times and shared prefixes are dropped.
-
-        Args:
-            count: Requests to draw.
-            seed: Seed of the random numbers.
-        """
+        """Return so many requests, drawn from these with replacement; their times and shared prefixes are dropped."""
         chosen = np.random.default_rng(seed).integers(0, len(self.prompts), count)
         return Arrivals(
             at_s=np.zeros(count),
@@ -115,15 +101,7 @@ class Lengths:
 def random_arrivals(
     *, rate_per_s: float, count: int, lengths: Lengths, gap_scv: float = 1.0, seed: int = 7
 ) -> Arrivals:
-    """Draw arrivals whose gaps are Gamma distributed with a squared coefficient of variation.
-
-    Args:
-        rate_per_s: Mean requests per second, above 0; infinite for requests that all come at once.
-        count: Number of requests.
-        lengths: Lengths of prompts and answers.
-        gap_scv: Variance of gaps over their squared mean: 1 is Poisson, more is burstier.
-        seed: Seed of the random numbers; the same seed gives the same arrivals.
-    """
+    """Draw arrivals whose gaps are Gamma distributed with a squared coefficient of variation."""
     source = np.random.default_rng(seed)
     gaps = source.gamma(1.0 / gap_scv, gap_scv, count) / rate_per_s
     return _with_lengths(np.cumsum(gaps), lengths, source)
@@ -140,16 +118,7 @@ class Sessions:
 def session_arrivals(
     sessions: Sessions, *, rate_per_s: float, count: int, lengths: Lengths, longest: float, seed: int = 7
 ) -> Arrivals:
-    """Draw requests of conversations, whose prompts grow by the prompt and the answer of each turn.
-
-    Args:
-        sessions: Turns and their distance.
-        rate_per_s: Mean requests per second of all conversations.
-        count: Number of requests, of whole conversations.
-        lengths: Tokens that a turn adds as prompt, and of its answer.
-        longest: Tokens of a sequence at which a conversation ends.
-        seed: Seed of the random numbers.
-    """
+    """Draw requests of conversations, whose prompts grow by the prompt and the answer of each turn."""
     begun = max(1, count // sessions.turns)
     source = np.random.default_rng(seed)
     starts = np.cumsum(source.exponential(sessions.turns / rate_per_s, begun))
@@ -191,23 +160,12 @@ def _log_normal(cv: float, source: np.random.Generator, count: int) -> FloatArra
 
 
 def all_at_once(count: int, lengths: Lengths, *, seed: int = 7) -> Arrivals:
-    """Draw requests that are all there from the start, as in an offline run or as the clients of a closed loop.
-
-    Args:
-        count: Number of requests.
-        lengths: Lengths of prompts and answers.
-        seed: Seed of the random numbers.
-    """
+    """Draw requests that are all there from the start, as in an offline run or as the clients of a closed loop."""
     return _with_lengths(np.zeros(count), lengths, np.random.default_rng(seed))
 
 
 def hourly_rates(mean_rate_per_s: float, shape: Sequence[float]) -> tuple[float, ...]:
-    """Return the rate of each part of a day whose shape is given in any unit. [1/s]
-
-    Args:
-        mean_rate_per_s: Mean of the day.
-        shape: How many requests come in each part, relative to the others.
-    """
+    """Return the rate of each part of a day whose shape is given in any unit. [1/s]"""
     mean = sum(shape) / len(shape)
     return tuple(mean_rate_per_s * part / mean for part in shape)
 
@@ -220,12 +178,6 @@ def cached_tokens(
     A hit is the longest run of blocks from the first on that the cache holds. All blocks of a prompt are then in it,
     and the least recently used ones leave where there is no room. Blocks of requests that run are counted once, as the
     engine shares them.
-
-    Args:
-        blocks: Hashes of the blocks of each prompt, in order of arrival; equal hashes are equal prefixes.
-        prompts: Tokens of each prompt.
-        block_tokens: Tokens of a block.
-        capacity_tokens: Tokens that the cache holds.
     """
     room = int(capacity_tokens // block_tokens)
     held: OrderedDict[int, None] = OrderedDict()

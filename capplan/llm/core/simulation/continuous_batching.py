@@ -67,14 +67,7 @@ class RequestTimes:
 
 
 def simulate_requests(arrivals: Arrivals, admission: Admission, grid: StepGrid, *, clients: int | None) -> RequestTimes:
-    """Serve requests with the tabulated times of steps.
-
-    Args:
-        arrivals: The requests, in order of arrival or in the order in which clients send them.
-        admission: What the engine admits.
-        grid: Times of steps.
-        clients: Clients that send their next request when they have their answer; None for requests at their times.
-    """
+    """Serve requests with the tabulated times of steps."""
     return _ReplicaState(arrivals, admission, grid, clients=clients).times()
 
 

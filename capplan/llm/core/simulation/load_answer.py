@@ -39,7 +39,6 @@ class Percentiles:
 
         Args:
             values: Times. [s]
-            weights: How often each was seen.
         """
         if not values.size or not weights.sum() > 0:
             return None
@@ -114,15 +113,7 @@ class LoadAnswer:
 def summarise(
     arrivals: Arrivals, times: RequestTimes, limits: LatencyLimits, *, clients: int | None = None, label: str = ""
 ) -> LoadAnswer:
-    """Summarise a simulated load, the first tenth of the requests left out.
-
-    Args:
-        arrivals: The requests.
-        times: What each of them saw.
-        limits: Limits that count as good service.
-        clients: Clients of a closed loop; None for an open load.
-        label: Name of the load.
-    """
+    """Summarise a simulated load, the first tenth of the requests left out."""
     skipped = int(len(arrivals.at_s) * WARM_UP_FRACTION)
     ttft, tpot, e2e = times.ttft_s[skipped:], times.tpot_s[skipped:], times.e2e_s[skipped:]
     answers = arrivals.answers[skipped:]

@@ -134,33 +134,17 @@ A calibration may add widths of one generation of an engine, such as "tpot, dens
 
 
 def engine_width(name: str, engine: str) -> str:
-    """Return the name of the widths of one generation of an engine.
-
-    Args:
-        name: One of `WIDTH_NAMES`.
-        engine: The generation, such as "trtllm before 1.0"; the newest has the name of the engine.
-    """
+    """Return the name of the widths of one generation of an engine."""
     return f"{name}, {engine}"
 
 
 def pair_name(model: str, engine: str) -> str:
-    """Return the name of a model with an engine, whatever its generation.
-
-    Args:
-        model: The model.
-        engine: The engine or a generation of it.
-    """
+    """Return the name of a model with an engine, whatever its generation."""
     return f"{model} | {engine.split(maxsplit=1)[0]}"
 
 
 def factor_name(engine: str, architecture: str, kernel: str) -> str:
-    """Return the name of the factor of a class of kernels in one engine on one architecture.
-
-    Args:
-        engine: The engine's generation.
-        architecture: Architecture of the GPU.
-        kernel: The class of kernels.
-    """
+    """Return the name of the factor of a class of kernels in one engine on one architecture."""
     return f"{kernel} | {engine} | {architecture}"
 
 
@@ -206,12 +190,8 @@ class LlmCalibration:
     kernel_factors: Mapping[str, float] = field(default_factory=dict)
 
     def width(self, name: str, engine: str) -> Width:
-        """Return the interval widths of a metric: those of the engine's generation, of its newest, or of all engines.
-
-        Args:
-            name: One of `WIDTH_NAMES`, or a kind within one, such as "ttft, experts of 4 bits", which not all
-                calibrations have.
-            engine: The engine or a generation of it.
+        """Return the interval widths of a metric: those of the engine's generation, of its newest, or of all
+        engines.
         """
         name = name if name in self.widths else name.partition(" of ")[0]
         newest = engine_width(name, engine.split(maxsplit=1)[0])

@@ -52,12 +52,7 @@ class SchedulerFlags:
     receive_interval: int | None = None
 
     def applied_to(self, rules: Scheduling, *, data: int) -> Scheduling:
-        """Return how an engine schedules with these flags.
-
-        Args:
-            rules: How it does by default.
-            data: Ranks of attention data parallelism, which share the sequences of the replica.
-        """
+        """Return how an engine schedules with these flags."""
         polled = rules.receive_steps if self.receive_interval is None else (self.receive_interval + 1) / 2
         return replace(
             rules,
@@ -85,13 +80,7 @@ those of any GPU. TensorRT-LLM keeps room for whole answers (GUARANTEED_NO_EVICT
 
 
 def scheduling_on(engine: str, machine: Machine, *, data: int) -> Scheduling:
-    """Return how an engine fills its steps by default on a GPU.
-
-    Args:
-        engine: Name of the engine, or of one of its variants.
-        machine: The GPU.
-        data: Ranks of attention data parallelism, of each of which the answer is.
-    """
+    """Return how an engine fills its steps by default on a GPU."""
     rules, known = SCHEDULING[engine], find_engine(engine.partition(" ")[0])
     tokens = step_tokens(known, machine.id, total_bytes=machine.memory_bytes, data=data)
     if known is Engine.VLLM:
@@ -106,10 +95,6 @@ def engine_variant(engine: str, version: tuple[int, ...] | None) -> str:
     TensorRT-LLM compiled whole engines before 1.0, and decoded most grouped-query attention without tensor cores before
     0.11. vLLM before 0.14 put a step together only after the tokens of the last one had been handed out (asynchronous
     scheduling is its default since).
-
-    Args:
-        engine: Name of the engine.
-        version: Its version, None for the newest.
     """
     if version is None:
         return engine
@@ -137,15 +122,7 @@ def decode_class(
     units: Set[Arithmetic] = frozenset(),
     queries: float = 1.0,
 ) -> KernelClass:
-    """Return the class of kernels that an engine decodes attention with separate keys and values with.
-
-    Args:
-        engine: Name of the engine, or of one of its variants.
-        version: Version of the engine, None for the newest.
-        cache_bytes: Bytes of one element of the cache.
-        units: Arithmetic that the GPU has.
-        queries: Query heads that share a key-value head.
-    """
+    """Return the class of kernels that an engine decodes attention with separate keys and values with."""
     if not engine.startswith("trtllm") or version is None or version >= (0, 12):
         return KernelClass.DECODE_GQA
     if version >= (0, 8) and cache_bytes == 1 and Arithmetic.FP8 in units and queries == XQA_QUERIES:
@@ -156,12 +133,6 @@ def decode_class(
 
 
 def prefill_class(variant: str, *, cache_bytes: float, units: Set[Arithmetic]) -> KernelClass:
-    """Return the class of kernels that prefill attention: TensorRT-LLM computes it in fp8 if the cache is in fp8.
-
-    Args:
-        variant: Variant of the engine.
-        cache_bytes: Bytes of one element of the cache.
-        units: Arithmetic that the GPU has.
-    """
+    """Return the class of kernels that prefill attention: TensorRT-LLM computes it in fp8 if the cache is in fp8."""
     narrow = variant.startswith("trtllm") and cache_bytes == 1 and Arithmetic.FP8 in units
     return KernelClass.PREFILL_FP8 if narrow else KernelClass.PREFILL

@@ -24,12 +24,7 @@ class HostCache:
     token_s: float
 
     def waits_s(self, at_s: FloatArray, tokens: FloatArray) -> FloatArray:
-        """Return how long each request waits for its prefix, the copies of a replica following one another. [s]
-
-        Args:
-            at_s: When the requests come, in order. [s]
-            tokens: Tokens of each that come back from the host.
-        """
+        """Return how long each request waits for its prefix, the copies of a replica following one another. [s]"""
         waits, free_s = np.zeros(len(at_s)), 0.0
         for index in np.flatnonzero(tokens > 0):
             free_s = max(free_s, at_s[index]) + tokens[index] * self.token_s
@@ -41,15 +36,6 @@ def host_cache(size_bytes: float, *, token_bytes: float, sharding: Sharding, gpu
     """Return the cache of a replica in host memory; None where none is asked for.
 
     Every GPU keeps its own share of a token and copies it over its own link at the same time.
-
-    Args:
-        size_bytes: Host memory that all GPUs of the replica may fill. [bytes]
-        token_bytes: What one GPU keeps of a token. [bytes]
-        sharding: GPUs of the replica.
-        gpu: The GPU.
-
-    Raises:
-        UsageError: No layer keeps tokens, so that there is nothing to offload.
     """
     if not size_bytes:
         return None

@@ -82,12 +82,7 @@ _FP32_PER_CLOCK = 2 * 128
 
 
 def host_of(cpu: GpuSpec, gpu: GpuSpec) -> HostCpu:
-    """Return the host of a GPU.
-
-    Args:
-        cpu: The host's CPU.
-        gpu: The GPU, whose PCIe link weights pass.
-    """
+    """Return the host of a GPU."""
     return HostCpu(
         id=cpu.id,
         bandwidth_bytes_per_s=DIMM_FRACTION * cpu.memory_bandwidth_bytes_per_s,
@@ -97,12 +92,7 @@ def host_of(cpu: GpuSpec, gpu: GpuSpec) -> HostCpu:
 
 
 def ggml_machine(machine: Machine, gpu: GpuSpec) -> Machine:
-    """Return a GPU as llama.cpp's kernels see it: bounded by what its multiprocessors move, too.
-
-    Args:
-        machine: The GPU.
-        gpu: Its spec.
-    """
+    """Return a GPU as llama.cpp's kernels see it: bounded by what its multiprocessors move, too."""
     clocks_per_s = (gpu.unit_count or 0) * (gpu.boost_clock_hz or 0.0) or (
         gpu.peak(PeakKind.FP32) or 0
     ) / _FP32_PER_CLOCK
@@ -127,14 +117,6 @@ def machine_of(
 
     Modules of a board use its fast links and reach those of other boards over the network. Cards use a bridge as far as
     it joins all of a group, else PCIe, and the network beyond a server.
-
-    Args:
-        gpu: The GPU's spec.
-        group: GPUs that exchange data in every layer.
-        fast_gpus: GPUs of the server that fast links join; None for as many as a server of this GPU joins.
-        link_bytes_per_s: A stated link between the GPUs, both directions, instead of the printed one. [bytes/s]
-        network_bytes_per_s: Network of one GPU to other servers, one direction; a port of 400 Gbit/s by default.
-            [bytes/s]
     """
     half = next((peak for kind in _HALF_PEAKS if (peak := gpu.peak(kind))), None)
     if not half:

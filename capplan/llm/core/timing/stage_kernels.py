@@ -54,13 +54,7 @@ class Formats:
 
 @lru_cache(maxsize=1024)
 def stage_kernels(architecture: Architecture, *, sharding: Sharding, formats: Formats) -> Kernels:
-    """List the kernels of one GPU, and of the CPU beside it where layers or experts are left to the host.
-
-    Args:
-        architecture: The model.
-        sharding: Tensor, pipeline, expert and attention data parallelism.
-        formats: Number formats of weights and cache.
-    """
+    """List the kernels of one GPU, and of the CPU beside it where layers or experts are left to the host."""
     lister, layers = _Lister(architecture, sharding, formats), architecture.layers
     offload = sharding.offload or HostOffload()
     whole = offload.host_layers(len(layers))

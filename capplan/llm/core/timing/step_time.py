@@ -66,11 +66,6 @@ def collectives(kernels: Kernels, load: Load, *, machine: Machine) -> Collective
     server both have two levels, as NCCL reduces: the GPUs of a server reduce the whole tensor among themselves, and
     each of them reduces its share with those of the other servers. Tokens leave the server for those servers alone that
     hold one of their experts, where that is less.
-
-    Args:
-        kernels: The kernels of one stage on one GPU.
-        load: What the steps process.
-        machine: The GPU and its links.
     """
     size_bytes = load.tokens * kernels.hidden * ACTIVATION_BYTES
     tensor, ranks, server = kernels.tensor_parallel, kernels.data_parallel, machine.server_gpus
@@ -195,13 +190,6 @@ def step_table(kernels: Kernels, load: Load, *, machine: Machine, layout: Consta
     """Divide the FLOPs and bytes of steps by the printed peaks and bandwidth.
 
     What memory and vendors change was learnt from serving engines; llama.cpp's kernels have shares of their own on all.
-
-    Args:
-        kernels: The kernels of one pipeline stage on one GPU.
-        load: What the steps process.
-        machine: The GPU and its links.
-        layout: Where the constants lie.
-        engine: The engine's generation.
     """
     columns = [_columns(kernels, load, machine)]
     if kernels.host is not None and machine.host is not None:
@@ -343,13 +331,7 @@ def factor_slopes_s(table: StepTable, constants: Constants) -> FloatArray:
 
 
 def step_time(table: StepTable, constants: Constants, *, kernels_s: FloatArray | None = None) -> StepTime:
-    """Compute the time of every step of a table with fitted constants.
-
-    Args:
-        table: The steps.
-        constants: Efficiencies and overheads.
-        kernels_s: Times of kernels that are known already [step, kernel]. [s]
-    """
+    """Compute the time of every step of a table with fitted constants."""
     if kernels_s is None:
         fixed_s = constants.kernel("fixed_s")[table.kernel_class]
         kernels_s = table.count * (_kernel_times(table, constants).roofline_s + fixed_s)

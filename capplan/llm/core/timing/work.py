@@ -76,13 +76,7 @@ def ggml_kernel(kernel: WeightKernel) -> WeightKernel:
 
 
 def weight_kernel(quantisation: Quantisation, role: WeightRole, *, units: Set[Arithmetic]) -> WeightKernel:
-    """Choose how a matrix is multiplied; a GPU without the units for a format computes in 16 bits.
-
-    Args:
-        quantisation: The format of the checkpoint and the roles that it narrows.
-        role: What the matrix is for.
-        units: Arithmetic that the GPU has.
-    """
+    """Choose how a matrix is multiplied; a GPU without the units for a format computes in 16 bits."""
     stored, bits = quantisation.format_of(role), quantisation.bits(role)
     if stored is None or bits >= 16:
         return replace(_HALF, weight_bytes=bits / 8)
@@ -310,13 +304,7 @@ within 12 to 16 %."""
 
 
 def experts_touched(*, experts: float, per_token: float, tokens: FloatArray | float) -> FloatArray:
-    """Compute how many distinct experts a batch reads if routing is uniform: E·(1 − (1 − k/E)^T).
-
-    Args:
-        experts: routed experts of a layer.
-        per_token: experts that each token is sent to.
-        tokens: tokens in the step.
-    """
+    """Compute how many distinct experts a batch reads if routing is uniform: E·(1 − (1 − k/E)^T)."""
     return np.asarray(experts * (1.0 - (1.0 - per_token / experts) ** np.asarray(tokens, float)))
 
 
@@ -396,10 +384,6 @@ def padded_rows(*, rows: FloatArray, experts: FloatArray) -> FloatArray:
     """Compute the rows that a grouped product multiplies: those of each expert are rounded up to whole tiles.
 
     Tiles grow with the rows of an expert, from 16 to 128 rows, half of which are padding on average.
-
-    Args:
-        rows: Tokens sent to the experts of one GPU, each counted once for every expert that it is sent to.
-        experts: Experts among which they are divided.
     """
     each = rows / np.maximum(experts, 1e-9)
     return np.asarray(rows + experts * np.minimum(_SMALLEST_TILE / 2 + each, _LARGEST_TILE / 2))
@@ -438,8 +422,6 @@ def chunk_keys(*, chunk: float, context: FloatArray, answered: FloatArray | floa
 
     Args:
         chunk: Positions of a chunk. [tokens]
-        context: Mean tokens of the sequences of each step.
-        answered: Tokens of an answer, around the mean of which the contexts lie evenly.
     """
     half = np.minimum(np.maximum(answered, 1.0) / 2.0, context)
 

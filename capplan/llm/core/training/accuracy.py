@@ -69,11 +69,6 @@ class TrainingCalibration:
 
         It is the share of held-out runs whose measured peak would be within it at the same error, and never 0 or 1;
         without their quantiles, that of a normal error of the interval's width.
-
-        Args:
-            peak_bytes: The expected peak. [bytes]
-            usable_bytes: What a process may take. [bytes]
-            evidence: How near the job's peak is to measured ones.
         """
         ratios = self.peak_ratios.get(evidence)
         if not ratios:
@@ -82,35 +77,21 @@ class TrainingCalibration:
         return min(max(known, _LEAST_PROBABILITY), 1.0 - _LEAST_PROBABILITY)
 
     def evidence(self, *, gpu: GpuSpec, framework: str) -> TrainingEvidence:
-        """Classify a job's speed by what was measured.
-
-        Args:
-            gpu: The GPU.
-            framework: Name of the framework.
-        """
+        """Classify a job's speed by what was measured."""
         if gpu.design.family not in self.measured_chips and gpu.id not in self.measured_gpus:
             return TrainingEvidence.EXTRAPOLATED
         is_measured = gpu.id in self.measured_gpus and framework in self.measured_frameworks
         return TrainingEvidence.MEASURED if is_measured else TrainingEvidence.TRANSFERRED
 
     def width(self, job: TrainingJob, evidence: TrainingEvidence) -> float:
-        """Return the half width of the interval of a job's speed, as a factor.
-
-        Args:
-            job: The job.
-            evidence: How near it is to measured runs.
-        """
+        """Return the half width of the interval of a job's speed, as a factor."""
         if job.architecture.is_moe:
             return self.widths.experts[evidence]
         alone = job.is_adapted and job.layout.gpus == 1
         return self.widths.adapters[evidence] if alone else self.widths.dense[evidence]
 
     def memory_evidence(self, framework: str) -> TrainingEvidence:
-        """Classify a job's peak of memory by what was measured.
-
-        Args:
-            framework: Name of the framework.
-        """
+        """Classify a job's peak of memory by what was measured."""
         return TrainingEvidence.MEASURED if framework in self.memory_frameworks else TrainingEvidence.EXTRAPOLATED
 
 
@@ -119,24 +100,14 @@ _LEAST_PROBABILITY = 0.01
 
 
 def within_probability(room: float, width: float) -> float:
-    """Return the probability that a value stays below `room` times its expectation.
-
-    Args:
-        room: The limit over the expectation.
-        width: The half width of the 90 % interval as a factor, of an error that is normal in its logarithm.
-    """
+    """Return the probability that a value stays below `room` times its expectation."""
     deviation = math.log(width) / NORMAL_90
     known = NormalDist().cdf(math.log(room) / deviation)
     return min(max(known, _LEAST_PROBABILITY), 1.0 - _LEAST_PROBABILITY)
 
 
 def around(expected: float, factor: float) -> Interval:
-    """Return the interval from a value divided to it multiplied by a factor.
-
-    Args:
-        expected: The value.
-        factor: The half width, at least 1.
-    """
+    """Return the interval from a value divided to it multiplied by a factor."""
     return Interval(low=expected / factor, expected=expected, high=expected * factor)
 
 
@@ -185,11 +156,7 @@ class JudgedTraining(JudgedValue):
     evidence: TrainingEvidence
 
     def cell_value(self, name: str) -> str:
-        """Return the value of a column as text.
-
-        Args:
-            name: One of `CELL_COLUMNS`.
-        """
+        """Return the value of a column as text."""
         match name:
             case "method":
                 return self.run.job.method.value
@@ -234,10 +201,6 @@ def rank_layouts(runs: Sequence[MeasuredTraining], predicted: Sequence[float]) -
 
     A job is a model of one source on as many GPUs of a kind, with the same batch, sequences, formats and method. A
     layout is how GPUs share it, its micro-batch and what it computes again; the median of its runs counts.
-
-    Args:
-        runs: Runs whose speed was measured.
-        predicted: The predicted tokens per second and GPU of each.
     """
     jobs: dict[object, dict[object, list[int]]] = {}
     for index, run in enumerate(runs):
@@ -290,11 +253,7 @@ class TrainingValidation:
     skipped: tuple[SkippedRun, ...]
 
     def cells(self, by: Sequence[str]) -> tuple[TrainingCell, ...]:
-        """Return the accuracy of each metric in each cell.
-
-        Args:
-            by: Columns that make a cell, of `CELL_COLUMNS`.
-        """
+        """Return the accuracy of each metric in each cell."""
         groups: dict[tuple[tuple[str, ...], TrainingMetric], list[JudgedTraining]] = {}
         for item in self.answers:
             groups.setdefault((tuple(item.cell_value(name) for name in by), item.metric), []).append(item)

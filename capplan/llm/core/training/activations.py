@@ -31,11 +31,7 @@ class LayerActivations:
     operators: float
 
     def kept(self, recompute: Recompute) -> float:
-        """Return what is kept from the forward to the backward pass. [bytes]
-
-        Args:
-            recompute: What is computed again.
-        """
+        """Return what is kept from the forward to the backward pass. [bytes]"""
         match recompute:
             case Recompute.NONE:
                 return self.whole
@@ -51,21 +47,12 @@ def interleaved_share(*, stages: int, chunks: int) -> float:
     """Return the activations of the first stage with interleaving, over those of all layers once: 1 + (p − 1)/(p·v).
 
     Korthikanti et al., section 4.2.3.
-
-    Args:
-        stages: Pipeline stages.
-        chunks: Model chunks of a stage.
     """
     return 1.0 + (stages - 1) / (stages * chunks) if chunks > 1 else 1.0
 
 
 def layer_activations(layer: Layer, job: TrainingJob) -> LayerActivations:
-    """Count what one layer keeps of one micro-batch on one GPU.
-
-    Args:
-        layer: The layer.
-        job: The job.
-    """
+    """Count what one layer keeps of one micro-batch on one GPU."""
     tokens, hidden, cut = job.micro_tokens, job.architecture.hidden_dim, job.layout.tensor
     outside = cut if job.layout.sequence_parallel else 1
     mixer, scores, mixer_outputs = _mixer(layer, job)
@@ -88,11 +75,6 @@ def _input_bytes(job: TrainingJob, targets: tuple[str, ...], *, readers: int = 1
     Trained layers keep it in 16 bits, or in their products' narrow format where the framework's linear layers do, and
     frozen ones do not; bitsandbytes' quantised ones do, each a conversion of its own where the input is in fp32.
     Adapters keep their own copy, in their format or after dropout.
-
-    Args:
-        job: The job.
-        targets: The adapters' names of the layers that read the input.
-        readers: How many layers read it.
     """
     if job.method is Method.FULL:
         return _NARROW_INPUTS.get(job.compute, _HALF) if job.framework.narrows_inputs else _HALF

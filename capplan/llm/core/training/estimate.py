@@ -132,17 +132,7 @@ _OWN_WIDTH = 1.06
 def answer_training_memory(
     job: TrainingJob, gpu: GpuSpec, calibration: TrainingCalibration, *, own: OwnRun = NO_RUN
 ) -> TrainingMemoryAnswer:
-    """Return the memory of a job.
-
-    Args:
-        job: The job.
-        gpu: Its GPU.
-        calibration: The fitted constants.
-        own: What an own run measured.
-
-    Raises:
-        UsageError: The job is not possible.
-    """
+    """Return the memory of a job."""
     check_job(job)
     outlook = estimate_memory(job, calibration.memory)
     evidence = calibration.memory_evidence(job.framework.name)
@@ -165,13 +155,7 @@ def answer_training_memory(
 
 
 def least_recompute(job: TrainingJob, gpu: GpuSpec, calibration: TrainingCalibration) -> TrainingJob:
-    """Return the job with the least recomputation that fits, and with full recomputation where none does.
-
-    Args:
-        job: The job, whose own choice is not looked at.
-        gpu: Its GPU.
-        calibration: The fitted constants.
-    """
+    """Return the job with the least recomputation that fits, and with full recomputation where none does."""
     if job.framework.recomputes:
         return replace(job, recompute=Recompute.FULL)
     for choice in recompute_choices(job):
@@ -190,19 +174,7 @@ def estimate_training(
     network_bytes_per_s: float | None = None,
     own: OwnRun = NO_RUN,
 ) -> TrainingEstimate:
-    """Estimate the speed of a job.
-
-    Args:
-        job: The job.
-        gpu: Its GPU.
-        calibration: The fitted constants.
-        laws: What GPUs sustain.
-        network_bytes_per_s: One GPU's share of the network, one direction. [bytes/s]
-        own: What an own run measured.
-
-    Raises:
-        UsageError: The job is not possible, or the GPU has no matrix units.
-    """
+    """Estimate the speed of a job."""
     memory = answer_training_memory(job, gpu, calibration, own=own)
     machine = training_gpu(gpu, laws, network_bytes_per_s=network_bytes_per_s)
     step = step_time(step_work(job, machine), calibration.time, job.framework.family)

@@ -21,12 +21,7 @@ _PEAK_OF = {
 
 
 def matmul_peak(gpu: GpuSpec, compute: Compute) -> PeakKind | None:
-    """Return the kind of peak that matrix products of a format run at on a GPU; None where none is printed.
-
-    Args:
-        gpu: The GPU; one without a format computes in the next wider one.
-        compute: The format.
-    """
+    """Return the kind of peak that matrix products of a format run at on a GPU; None where none is printed."""
     return next((kind for kind in _PEAK_OF[compute] if gpu.peak(kind)), None)
 
 
@@ -43,12 +38,8 @@ def matmul_parameters(architecture: Architecture) -> int:
 
 
 def attention_flops_per_token(architecture: Architecture, *, sequence: int, is_causal: bool) -> float:
-    """Compute the forward FLOPs of attention of one token: 4·s·q per layer, half of it where masked keys are skipped.
-
-    Args:
-        architecture: The model.
-        sequence: Tokens of a sequence.
-        is_causal: Count what a causal kernel computes, and not the whole square.
+    """Compute the forward FLOPs of attention of one token: 4·s·q per layer, half of it where masked keys are
+    skipped.
     """
     found = 0.0
     for layer, count in architecture.layer_kinds:
@@ -93,9 +84,6 @@ def passes_per_token(job: TrainingJob) -> tuple[float, float]:
 
     A forward pass counts 1, the backward pass 2; a frozen base has no gradients of weights, so that its backward pass
     counts 1: LoRA takes 4·N FLOPs per token, and 6·N with full recomputation.
-
-    Args:
-        job: The job.
     """
     model = 3.0 if job.method is Method.FULL else 2.0
     again = {Recompute.FULL: 1.0, Recompute.OPERATORS: 0.5}.get(job.recompute, 0.0)
@@ -103,13 +91,7 @@ def passes_per_token(job: TrainingJob) -> tuple[float, float]:
 
 
 def training_rates(job: TrainingJob, gpu: GpuSpec, *, step_s: float) -> TrainingRates:
-    """Compute the FLOPs per second of one GPU.
-
-    Args:
-        job: The job.
-        gpu: Its GPU.
-        step_s: The time of a step. [s]
-    """
+    """Compute the FLOPs per second of one GPU."""
     forward = 2.0 * matmul_parameters(job.architecture)
     attention = attention_flops_per_token(job.architecture, sequence=job.sequence_tokens, is_causal=True)
     model, hardware = passes_per_token(job)

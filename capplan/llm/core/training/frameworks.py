@@ -202,14 +202,7 @@ _ALIASES = {
 
 
 def find_framework(name: str) -> TrainingFramework:
-    """Return a framework by its name or a common form of it.
-
-    Args:
-        name: Such as torchtitan, megatron, nemo, torchtune, trl.
-
-    Raises:
-        UnknownNameError: There is none of that name.
-    """
+    """Return a framework by its name or a common form of it."""
     word = name.strip().lower()
     word = _ALIASES.get(word, word)
     known = {framework.name: framework for framework in FRAMEWORKS}

@@ -248,23 +248,14 @@ class TrainingJob:
 
 
 def default_shard(framework: TrainingFramework, *, ranks: int) -> Shard:
-    """Return what data-parallel ranks share unless a job says otherwise: states with Megatron, all with the others.
-
-    Args:
-        framework: What runs the job.
-        ranks: Ranks of data and context parallelism together.
-    """
+    """Return what data-parallel ranks share unless a job says otherwise: states with Megatron, all with the others."""
     if ranks <= 1:
         return Shard.NONE
     return Shard.ZERO1 if framework.family is Family.MEGATRON else Shard.ZERO3
 
 
 def recompute_choices(job: TrainingJob) -> tuple[Recompute, ...]:
-    """Return what a job's framework can compute again, the least first.
-
-    Args:
-        job: The job.
-    """
+    """Return what a job's framework can compute again, the least first."""
     if job.framework.family in (Family.FSDP, Family.MEGATRON) and job.attention is not AttentionImplementation.EAGER:
         return (Recompute.NONE, Recompute.OPERATORS, Recompute.FULL)
     if job.attention is AttentionImplementation.EAGER:
@@ -273,11 +264,7 @@ def recompute_choices(job: TrainingJob) -> tuple[Recompute, ...]:
 
 
 def check_job(job: TrainingJob) -> None:
-    """Raise if a job is not possible.
-
-    Raises:
-        UsageError: One sentence that names what does not divide or contradicts.
-    """
+    """Raise if a job is not possible."""
     layout, name = job.layout, job.architecture.name
     product = layout.tensor * layout.pipeline * layout.context
     if layout.gpus % product:
@@ -324,12 +311,6 @@ def adapter_targets(words: Sequence[str]) -> tuple[str, ...]:
 
     >>> adapter_targets(["q_proj", "mlp"])
     ('q', 'gate_up', 'down')
-
-    Args:
-        words: Such as q_proj, attention, all.
-
-    Raises:
-        UsageError: A word names no matrix.
     """
     found: list[str] = []
     for word in words:

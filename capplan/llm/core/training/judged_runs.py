@@ -19,17 +19,7 @@ from capplan.llm.core.training.estimate import answer_training_memory, estimate_
 def judge_training(
     run: MeasuredTraining, gpu: GpuSpec, *, calibration: TrainingCalibration, laws: RateLaws
 ) -> Iterator[JudgedTraining]:
-    """Yield the predictions of what was measured of a run.
-
-    Args:
-        run: The run.
-        gpu: Its GPU.
-        calibration: The fitted constants.
-        laws: What GPUs sustain.
-
-    Raises:
-        CapplanError: The GPU has no matrix units.
-    """
+    """Yield the predictions of what was measured of a run."""
     job = run.job if run.recompute_is_stated else least_recompute(run.job, gpu, calibration)
     if run.peak_bytes:
         memory = answer_training_memory(job, gpu, calibration)

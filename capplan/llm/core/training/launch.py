@@ -37,9 +37,6 @@ def launch_config(job: TrainingJob) -> str | None:
     """Return a configuration of the parts that a plan decides; None for a framework of which none is written.
 
     Data sets, learning rates and paths are the user's; they are left out or marked.
-
-    Args:
-        job: The job.
     """
     writers = {
         "torchtitan": _torchtitan,

@@ -134,11 +134,7 @@ class MemoryOutlook:
         return max(self.stages, key=lambda stage: stage.allocated)
 
     def peak(self, kind: MemoryScope) -> float:
-        """Return the peak of a kind. [bytes]
-
-        Args:
-            kind: Allocated tensors, what the allocator reserves, or all of the process.
-        """
+        """Return the peak of a kind. [bytes]"""
         allocated = self.tightest.allocated
         if kind is MemoryScope.ALLOCATED:
             return allocated
@@ -152,10 +148,6 @@ def bytes_per_parameter(job: TrainingJob, *, ranks: int) -> float:
     For 16-bit weights with an fp32 master, n the bytes of gradients and d ranks: without sharding 2 + n + 12, with
     ZeRO-1 2 + n + 12/d, with ZeRO-2 2 + (n + 12)/d, with ZeRO-3 all of it divided by d. Where the optimizer keeps an
     fp32 copy of 16-bit gradients, 12 is 16, and under ZeRO-3 the copy is all that is kept of them.
-
-    Args:
-        job: The job.
-        ranks: Ranks that share states.
     """
     weights, gradients, states = state_bytes(job)
     shard = job.layout.shard
@@ -181,12 +173,7 @@ def state_bytes(job: TrainingJob) -> tuple[float, float, float]:
 
 
 def estimate_memory(job: TrainingJob, constants: MemoryConstants) -> MemoryOutlook:
-    """Estimate the memory of a training job, of every pipeline stage.
-
-    Args:
-        job: The job.
-        constants: The fitted constants.
-    """
+    """Estimate the memory of a training job, of every pipeline stage."""
     parameters = stage_parameters(job)
     sizes = layers_per_stage(job.architecture, job.layout)
     kinds = [(layer_activations(layer, job), count) for layer, count in job.architecture.layer_kinds]
@@ -290,14 +277,7 @@ def _states(
 
 
 def stays_gathered(job: TrainingJob) -> bool:
-    """Return True if FSDP leaves parameters gathered and gradients whole in fp32 until a pipeline's step ends.
-
-    torch.distributed.pipelining turns resharding and gradients' sharing off until a stage's last micro-batch, and
-    torchtitan does not reshard after the forward pass of a pipeline.
-
-    Args:
-        job: The job.
-    """
+    """Return True if FSDP leaves parameters gathered and gradients whole in fp32 until a pipeline's step ends."""
     return job.framework.family is Family.FSDP and job.layout.pipeline > 1 and job.accumulation > 1
 
 

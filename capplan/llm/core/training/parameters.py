@@ -41,12 +41,7 @@ class StageParameters:
 
 
 def cut_elements(tensor: Tensor, layout: TrainingLayout) -> float:
-    """Count the elements of a tensor on one GPU.
-
-    Args:
-        tensor: The tensor.
-        layout: How GPUs share the job.
-    """
+    """Count the elements of a tensor on one GPU."""
     if is_expert(tensor):
         return tensor.parameters / (layout.expert * layout.expert_tensor)
     match tensor.split:
@@ -68,9 +63,7 @@ def count_layer(layer: Layer, hidden_dim: int, cuts: tuple[int, int, int]) -> La
     """Count the parameters of one layer on one GPU.
 
     Args:
-        layer: The layer.
         hidden_dim: Width of the model. [elements]
-        cuts: The degrees of tensor, expert and expert-tensor parallelism.
     """
     layout = TrainingLayout(gpus=cuts[0] * cuts[1] * cuts[2], tensor=cuts[0], expert=cuts[1], expert_tensor=cuts[2])
     dense = experts = matrices = 0.0
@@ -104,12 +97,7 @@ def layers_per_stage(architecture: Architecture, layout: TrainingLayout) -> list
 
 
 def adapter_parameters(architecture: Architecture, adapter: Adapter) -> int:
-    """Count the parameters of low-rank adapters: r·(inputs + outputs) for each matrix that has one.
-
-    Args:
-        architecture: The model.
-        adapter: The rank, and the matrices that have an adapter.
-    """
+    """Count the parameters of low-rank adapters: r·(inputs + outputs) for each matrix that has one."""
     found = sum(
         adapter.rank * (inputs + outputs) * copies * count
         for layer, count in architecture.layer_kinds
@@ -126,9 +114,7 @@ def adapted_matrices(layer: Layer, hidden_dim: int, adapter: Adapter) -> Iterato
     A gate and an up projection that are stored as one matrix have an adapter each.
 
     Args:
-        layer: The layer.
         hidden_dim: Width of the model. [elements]
-        adapter: The matrices that have an adapter.
     """
     for tensor in layer_tensors(layer, hidden_dim=hidden_dim):
         if not tensor.product or tensor.role is WeightRole.ROUTER:
@@ -148,9 +134,6 @@ def stage_parameters(job: TrainingJob) -> list[StageParameters]:
     """Count the parameters on one GPU of every pipeline stage.
 
     Layers of different kinds are spread evenly, so that a stage has its share of each.
-
-    Args:
-        job: The job.
     """
     architecture, layout = job.architecture, job.layout
     cuts = cuts_of(layout)

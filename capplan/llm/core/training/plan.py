@@ -68,14 +68,7 @@ class PricedTraining:
 def price_training(
     estimate: TrainingEstimate, terms: RunTerms, *, offer: Price | None, law: PowerLaw
 ) -> PricedTraining:
-    """Return an estimate with its run, money and energy.
-
-    Args:
-        estimate: The estimate.
-        terms: What the run trains on.
-        offer: The price of its GPU, if one is known.
-        law: The law of power.
-    """
+    """Return an estimate with its run, money and energy."""
     job = estimate.job
     tokens = terms.dataset.processed_tokens(job.sequence_tokens, micro_batch=job.micro_batch)
     if tokens is None:
@@ -193,18 +186,7 @@ def plan_training(
     laws: RateLaws,
     law: PowerLaw,
 ) -> TrainingPlan:
-    """Search GPUs, counts, layouts, micro-batches and recomputation for a run.
-
-    Args:
-        job: What is trained; its layout and batches are not looked at.
-        gpus: The GPUs to try.
-        asked: Counts, batch and limits.
-        terms: What the run trains on.
-        offers: The price of every GPU that has one.
-        calibration: The fitted constants.
-        laws: What GPUs sustain.
-        law: The law of power.
-    """
+    """Search GPUs, counts, layouts, micro-batches and recomputation for a run."""
     priced: list[PricedTraining] = []
     searches: dict[tuple[str, int], Found] = {}
     refused: dict[str, str] = {}

@@ -36,12 +36,7 @@ class Dataset:
     is_packed: bool = True
 
     def processed_tokens(self, sequence_tokens: int, *, micro_batch: int = 1) -> float | None:
-        """Return the tokens that pass the model, padding included; None where no size is stated.
-
-        Args:
-            sequence_tokens: Tokens of a sequence, to which longer samples are cut.
-            micro_batch: Samples of a micro-batch, which are padded to the longest.
-        """
+        """Return the tokens that pass the model, padding included; None where no size is stated."""
         if self.samples is not None:
             if self.lengths:
                 length = self._padded_length(sequence_tokens, 1 if self.is_packed else micro_batch)
@@ -105,12 +100,7 @@ class TrainingRun:
 
 
 def young_interval_s(*, checkpoint_s: float, mean_time_between_failures_s: float) -> float:
-    """Compute Young's interval between checkpoints, √(2·δ·M) (Young 1974). [s]
-
-    Args:
-        checkpoint_s: The time that a checkpoint stops training. [s]
-        mean_time_between_failures_s: The mean time between failures. [s]
-    """
+    """Compute Young's interval between checkpoints, √(2·δ·M) (Young 1974). [s]"""
     return math.sqrt(2.0 * checkpoint_s * mean_time_between_failures_s)
 
 
@@ -118,10 +108,6 @@ def daly_interval_s(*, checkpoint_s: float, mean_time_between_failures_s: float)
     """Compute Daly's interval between checkpoints (Daly 2006, equation 37). [s]
 
     √(2·δ·M)·[1 + ⅓·√(δ/2M) + ⅑·δ/2M] − δ while δ < 2·M, and M beyond.
-
-    Args:
-        checkpoint_s: The time that a checkpoint stops training. [s]
-        mean_time_between_failures_s: The mean time between failures. [s]
     """
     delta, mean = checkpoint_s, mean_time_between_failures_s
     if delta >= 2 * mean:
@@ -139,13 +125,6 @@ def daly_wall_s(
     """Compute the expected wall time of work with failures and checkpoints (Daly 2006, equation 20). [s]
 
     M·e^{R/M}·(e^{(τ+δ)/M} − 1)·T/τ.
-
-    Args:
-        work_s: Time of the work alone. [s]
-        interval_s: Time between checkpoints. [s]
-        checkpoint_s: The time that a checkpoint stops training. [s]
-        restart_s: Time to start again. [s]
-        mean_time_between_failures_s: The mean time between failures. [s]
     """
     mean = mean_time_between_failures_s
     interval = min(interval_s, work_s)
@@ -153,28 +132,14 @@ def daly_wall_s(
 
 
 def checkpoint_bytes(job: TrainingJob) -> float:
-    """Return the size of a checkpoint: 14 bytes per trained parameter. [bytes]
-
-    Args:
-        job: The job.
-    """
+    """Return the size of a checkpoint: 14 bytes per trained parameter. [bytes]"""
     model = job.architecture
     trained = adapter_parameters(model, job.adapter) if job.is_adapted else count_parameters(model)
     return CHECKPOINT_BYTES_PER_PARAMETER * trained
 
 
 def plan_run(job: TrainingJob, *, step_s: Interval, tokens: float, reliability: RunReliability) -> TrainingRun:
-    """Return the time of a whole run with failures and checkpoints.
-
-    Args:
-        job: The job.
-        step_s: The time of one step. [s]
-        tokens: Tokens that pass the model.
-        reliability: Failures, storage and restarts.
-
-    Raises:
-        UsageError: Failures come so often that the run never ends.
-    """
+    """Return the time of a whole run with failures and checkpoints."""
     steps = max(1.0, tokens / job.step_tokens)
     size = checkpoint_bytes(job)
     write_s = size / reliability.storage_bytes_per_s

@@ -95,15 +95,6 @@ def search_layouts(
     For every layout and micro-batch the least recomputation that fits is taken, and more of it where that is not safe;
     the fastest ones are kept. A twelfth of the memory stays free, because predicted peaks are off by as much. A layout
     that is clearly safer is preferred where it takes at most 5 % longer.
-
-    Args:
-        job: What is trained; its layout and batches are not looked at.
-        gpu: The GPU.
-        gpus: How many of them.
-        global_batch: Sequences of one optimizer step.
-        calibration: The fitted constants.
-        peaks: The peaks that searches of the same job on other GPUs have found; new ones are added.
-        keep: How many candidates are returned.
     """
     known = {} if peaks is None else peaks
     rejected: Counter[str] = Counter()
@@ -165,13 +156,7 @@ _Choice = TypeVar("_Choice")
 def prefer_safer(
     choices: Sequence[_Choice], *, cost: Callable[[_Choice], float], probability: Callable[[_Choice], float]
 ) -> _Choice:
-    """Return the cheapest choice, or one that costs at most 5 % more and fits with a clearly higher probability.
-
-    Args:
-        choices: At least one choice.
-        cost: What is least in the cheapest one: time or money.
-        probability: The probability that a choice fits.
-    """
+    """Return the cheapest choice, or one that costs at most 5 % more and fits with a clearly higher probability."""
     cheapest = min(choices, key=cost)
     wanted = probability(cheapest) + _SAFER_BY
     if probability(cheapest) >= SAFE_PROBABILITY:
@@ -185,11 +170,7 @@ def prefer_safer(
 
 
 def micro_batches(per_rank: int) -> Iterator[int]:
-    """Yield the powers of two up to 64 that divide the sequences of a rank.
-
-    Args:
-        per_rank: Sequences of one rank in one step.
-    """
+    """Yield the powers of two up to 64 that divide the sequences of a rank."""
     size = 1
     while size <= min(per_rank, _MOST_MICRO_BATCH):
         if per_rank % size == 0:
@@ -203,11 +184,6 @@ def layouts(job: TrainingJob, gpu: TrainingGpu, *, gpus: int) -> Iterator[Traini
     Only some frameworks share layers; the others share data and states. Tensor parallelism stays within the fast links
     of a server. Pipelines have as many stages as leave every stage a layer, and interleave where layers divide. Experts
     are spread over the GPUs of a stage.
-
-    Args:
-        job: What is trained.
-        gpu: The GPU.
-        gpus: How many of them.
     """
     per_node = max(8, gpu.fast_gpus)
     total = len(job.architecture.layers)
@@ -283,12 +259,6 @@ def _chunks(total: int, pipeline: int) -> Iterator[int]:
 
 
 def money_usd(gpu_hours: Interval, offer: Price, *, gpus: int) -> Interval:
-    """Return the money of GPU hours at an offer, whose machines are rented whole. [USD]
-
-    Args:
-        gpu_hours: GPU hours of the run.
-        offer: The price.
-        gpus: GPUs of the run.
-    """
+    """Return the money of GPU hours at an offer, whose machines are rented whole. [USD]"""
     rented = -(-gpus // offer.instance_gpus) * offer.instance_gpus / gpus
     return gpu_hours * (offer.usd_per_hour * rented)

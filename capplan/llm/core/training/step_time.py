@@ -89,13 +89,7 @@ class TrainingStepTime:
 
 
 def step_time(work: TrainingStepWork, constants: TimeConstants, family: Family) -> TrainingStepTime:
-    """Estimate the time of one step.
-
-    Args:
-        work: Its work at ideal rates.
-        constants: What kernels and collectives reach of these rates.
-        family: The family of frameworks.
-    """
+    """Estimate the time of one step."""
     times, links = work.accumulation / constants.families[family], constants.links
     product = constants.products[work.product] / (constants.misaligned if work.is_misaligned else 1.0)
     wide = constants.products[ProductClass.WIDE]

@@ -103,16 +103,7 @@ H100 SXM, 1103 of 1979 against 734 of 989 TFLOP/s (gpu_specs)."""
 
 
 def training_gpu(gpu: GpuSpec, laws: RateLaws, *, network_bytes_per_s: float | None = None) -> TrainingGpu:
-    """Describe a GPU for training steps.
-
-    Args:
-        gpu: Its spec.
-        laws: What GPUs sustain.
-        network_bytes_per_s: One GPU's share of the network between servers, one direction. [bytes/s]
-
-    Raises:
-        UsageError: No 16-bit rate is known of it.
-    """
+    """Describe a GPU for training steps."""
     printed = half_peak(gpu)
     if not printed:
         raise UsageError(f"{gpu.id} has no matrix units in 16 bits, so that no time of training is estimated for it.")
@@ -188,12 +179,7 @@ class TrainingStepWork:
 
 
 def step_work(job: TrainingJob, gpu: TrainingGpu) -> TrainingStepWork:
-    """Reduce a job to its work on one GPU.
-
-    Args:
-        job: The job.
-        gpu: The GPU.
-    """
+    """Reduce a job to its work on one GPU."""
     layout = job.layout
     sizes = layers_per_stage(job.architecture, layout)
     total = len(job.architecture.layers)
@@ -268,12 +254,6 @@ def bubble_fraction(*, stages: int, micro_batches: int, chunks: int = 1, zero_bu
     """Return the idle time of a pipeline over its ideal time: (p − 1)/(v·m), a third of it with ZB-H1.
 
     Narayanan et al. (arXiv 2104.04473) and Qi et al. (arXiv 2401.10241).
-
-    Args:
-        stages: Pipeline stages.
-        micro_batches: Micro-batches of a step.
-        chunks: Model chunks of a stage.
-        zero_bubble: The backward pass is split (ZB-H1).
     """
     return (stages - 1) / (chunks * max(1, micro_batches)) * (1 / 3 if zero_bubble else 1.0)
 
@@ -422,14 +402,6 @@ def _wave_flops(*, rows: float, inputs: float, outputs: float, forwards: float, 
 
     A wave gives one tile of the output to every multiprocessor, and the last wave of a product leaves some idle. A
     product of less than a wave shares its inner dimension among the rest, so that it counts once.
-
-    Args:
-        rows: Tokens of a micro-batch.
-        inputs: Inputs of the weight on one GPU.
-        outputs: Its outputs on one GPU.
-        forwards: How often the forward product runs.
-        trains: The weight is trained.
-        units: Multiprocessors of the GPU; 0 where unknown.
     """
     wave = _TILE_ELEMENTS * units
     found = forwards * inputs * min(wave, rows * outputs) + outputs * min(wave, rows * inputs)

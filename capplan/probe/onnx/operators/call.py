@@ -92,12 +92,7 @@ class Call:
         return [int(item) for item in self.host_list(tensor)]
 
     def host_list(self, tensor: Tensor) -> list[Any]:
-        """Read a tensor's values.
-
-        Raises:
-            ValueNeededError: they depend on the data that a model is run on.
-            UsageError: they are more than sizes, axes and other single numbers of a node can be.
-        """
+        """Read a tensor's values."""
         if tensor.numel() > MOST_SIZES:
             raise UsageError(
                 f"{self.node.describe()} takes {tensor.numel():,} sizes or axes; at most {MOST_SIZES:,} are read."
@@ -124,11 +119,7 @@ Handlers: TypeAlias = Mapping[str, Handler]
 
 
 def torch_dtype(code: int) -> torch.dtype:
-    """Return torch's dtype for a number of the file.
-
-    Raises:
-        UsageError: torch has none, such as for texts.
-    """
+    """Return torch's dtype for a number of the file."""
     from capplan.probe.onnx.parse import DTYPES
 
     name = DTYPES.get(code)
@@ -143,11 +134,7 @@ _STORED_AS = {"int4": "int8", "uint4": "uint8"}
 
 
 def along(axis: int, tensor: Tensor) -> int:
-    """Return an axis counted from the front.
-
-    Raises:
-        IndexError: the tensor has no such axis.
-    """
+    """Return an axis counted from the front."""
     rank = max(tensor.dim(), 1)
     if not -rank <= axis < rank:
         raise IndexError(f"axis {axis} of a tensor of {tensor.dim()} dimensions")

@@ -106,15 +106,7 @@ def _conv_integer(call: Call) -> Tensor:
 
 
 def unpacked(packed: Tensor, *, per_byte: int, length: int) -> Tensor:
-    """Copy elements that share bytes into bytes of their own, as the shapes and the memory of it.
-
-    Values are not taken apart: those of weights are never read.
-
-    Args:
-        packed: elements that lie `per_byte` to a byte along the last dimension.
-        per_byte: how many.
-        length: elements along the last dimension; the last byte may have room for more.
-    """
+    """Copy elements that share bytes into bytes of their own, as the shapes and the memory of it."""
     return packed.unsqueeze(-1).expand(*packed.shape, per_byte).flatten(-2)[..., :length]
 
 

@@ -33,14 +33,7 @@ def find_handler(node: Node) -> Handler | None:
 def run_unknown(
     node: Node, inputs: Sequence[Any], outputs: Sequence[tuple[tuple[int, ...], torch.dtype]], device: torch.device
 ) -> tuple[Tensor, ...]:
-    """Run an operator that is not read: one kernel of its own name, which makes tensors of the inferred shapes.
-
-    Args:
-        node: the operator.
-        inputs: its inputs; other inputs than tensors are left out.
-        outputs: shape and dtype of each output, from the onnx package's shape inference.
-        device: where its outputs are made.
-    """
+    """Run an operator that is not read: one kernel of its own name, which makes tensors of the inferred shapes."""
     tensors = [value.to(device) for value in inputs if isinstance(value, Tensor)]
     tensors = tensors or [torch.empty(0, device=device)]  # says where tensors lie that are made here
     overload = _operator(*unknown_name(node).split("::"))

@@ -25,12 +25,7 @@ from capplan.probe.target.types import Target, full_words, source_sha256, versio
 
 
 def code_target(words: str, request: InputRequest) -> Target:
-    """Find a class, factory or instance in a file or an importable module.
-
-    Raises:
-        UsageError: no such file, module or name, or something that makes no module.
-        TraceError: the code raised while it was loaded.
-    """
+    """Find a class, factory or instance in a file or an importable module."""
     where, _, name = words.rpartition(":")
     if not where:
         names = _own_modules(load_code(words)) if is_file(words) else []
@@ -54,11 +49,7 @@ def code_target(words: str, request: InputRequest) -> Target:
 def module_target(
     module: torch.nn.Module, *, request: InputRequest, make: Callable[[int], Any] | None = None
 ) -> Target:
-    """Wrap a module of the caller, which is copied and never changed; `make` gives its inputs for a batch size.
-
-    Raises:
-        UsageError: nothing says what its `forward` is fed.
-    """
+    """Wrap a module of the caller, which is copied and never changed; `make` gives its inputs for a batch size."""
     words = f"{type(module).__module__}:{type(module).__qualname__}"
     made = FunctionInputs(words=words, function=make, forward=module.forward) if make else None
     return Target(

@@ -24,11 +24,7 @@ _FIXED: Mapping[str, Mapping[str, Any]] = {
 
 
 def diffusers_target(words: str, request: InputRequest) -> Target:
-    """Find a component of a diffusers pipeline: `NAME/transformer`, `FOLDER/vae.decode`, or `CLASS` with arguments.
-
-    Raises:
-        UsageError: diffusers is not installed; no such pipeline, component or class; or the inputs are not stated.
-    """
+    """Find a component of a diffusers pipeline: `NAME/transformer`, `FOLDER/vae.decode`, or `CLASS` with arguments."""
     found = find_component(words)
     full = full_words(f"{PREFIX}{words}", request)
     if found.class_name is None:

@@ -27,11 +27,7 @@ _SYMBOL = re.compile(r"Symbol\('(\w+)'.*\)|(s\d+)")
 
 
 def exported_target(path: Path, request: InputRequest) -> Target:
-    """Find the model in a `.pt2` archive; its inputs are those it was exported with.
-
-    Raises:
-        UsageError: no such archive, an older one, or arguments and inputs, which are fixed in it.
-    """
+    """Find the model in a `.pt2` archive; its inputs are those it was exported with."""
     if request.arguments or request.inputs or request.size or request.seq_len or request.inputs_from:
         raise UsageError(f"{path}: an exported model's arguments and inputs are fixed; export it with others.")
     program = read_program(path)
@@ -154,11 +150,7 @@ _MOST_ELEMENTS = 2**40
 
 
 def _size(value: Any) -> int:
-    """Return the size of a dimension as the JSON holds it.
-
-    Raises:
-        ValueError: it is not an integer from 0 to `_MOST_ELEMENTS`.
-    """
+    """Return the size of a dimension as the JSON holds it."""
     if type(value) is not int or not 0 <= value <= _MOST_ELEMENTS:
         raise ValueError(f"a size of {str(value)[:40]}")
     return value
@@ -169,14 +161,7 @@ _WEIGHTS = "/model_weights_config.json"
 
 
 def without_weights(path: Path) -> bytes:
-    """Return an archive of the program alone, which `read_program` reads as it does the whole.
-
-    Args:
-        path: the `.pt2` file.
-
-    Raises:
-        UsageError: torch.export did not write it, or it is damaged.
-    """
+    """Return an archive of the program alone, which `read_program` reads as it does the whole."""
     read_program(path)
     made = io.BytesIO()
     with open_archive(path) as archive, zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as kept:
@@ -188,14 +173,7 @@ def without_weights(path: Path) -> bytes:
 
 
 def read_program(path: Path) -> dict[str, Any]:
-    """Read an archive's program, with its table of weights' files as "shared".
-
-    Args:
-        path: the `.pt2` file.
-
-    Raises:
-        UsageError: torch.export did not write it, or it is damaged.
-    """
+    """Read an archive's program, with its table of weights' files as "shared"."""
     try:
         with open_archive(path) as archive:
             names = archive.namelist()

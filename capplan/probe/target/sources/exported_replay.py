@@ -106,15 +106,7 @@ class _Replay:
 
 
 def check_graph(graph: Any, *, where: str) -> None:
-    """Refuse a graph of too many operators, those of the graphs within it included, before it is replayed.
-
-    Args:
-        graph: the JSON of a graph.
-        where: the file.
-
-    Raises:
-        BudgetError: there are too many.
-    """
+    """Refuse a graph of too many operators, those of the graphs within it included, before it is replayed."""
     Budget(where).take_nodes(_count_nodes(graph, depth=0))
 
 
@@ -182,11 +174,7 @@ def _run(
 
 
 def _callable(run: _Replay, target: str) -> Callable[..., Any]:
-    """Return the operator that a target names, out of PyTorch's own.
-
-    Raises:
-        UsageError: it is of another library, or code.
-    """
+    """Return the operator that a target names, out of PyTorch's own."""
     parts = target.split(".")
     if parts[:2] == ["torch", "ops"] and len(parts) == 5 and is_allowed(parts[2], parts[3]):
         if parts[3] == "sym_size":
@@ -218,11 +206,7 @@ _LARGEST_INT = 2**63
 
 
 def _arithmetic(name: str, *values: Any) -> Any:
-    """Compute with sizes, whose integers have 64 bits.
-
-    Raises:
-        UsageError: the result would have more.
-    """
+    """Compute with sizes, whose integers have 64 bits."""
     if name == "pow" and len(values) == 2 and all(isinstance(value, int) for value in values):
         base, exponent = values
         if abs(base) > 1 and exponent > 64:

@@ -24,11 +24,7 @@ from capplan.probe.torchscript.records import ObjectRecord
 
 
 def onnx_target(path: Path, request: InputRequest) -> Target:
-    """Find the model in an `.onnx` file.
-
-    Raises:
-        UsageError: the file is missing, damaged or hostile, or the inputs do not fit it.
-    """
+    """Find the model in an `.onnx` file."""
     model = hoist_constants(read_model(path))
     graph, decided = settle_branches(model.graph)
     model = replace(model, graph=find_patterns(graph))
@@ -63,11 +59,7 @@ def _unknown_notes(model: OnnxModel, path: Path) -> tuple[str, ...]:
 
 
 def torchscript_target(path: Path, request: InputRequest) -> Target:
-    """Find the model in a TorchScript archive, scripted or traced.
-
-    Raises:
-        UsageError: the archive is damaged or hostile, or nothing says what the model is fed.
-    """
+    """Find the model in a TorchScript archive, scripted or traced."""
     if request.arguments:
         raise UsageError(f"{path}: ⟨arg⟩ has no constructor to go to; TorchScript is saved with its arguments.")
     full = full_words(str(path), request)

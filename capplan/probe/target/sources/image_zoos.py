@@ -36,10 +36,8 @@ def timm_takes(name: str) -> bool:
 
 
 def timm_target(name: str, request: InputRequest) -> Target:
-    """Find a timm model: an architecture, or one with a pretrained tag (`resnet50.a1_in1k`), of which no weights load.
-
-    Raises:
-        UsageError: an unknown name, or a hub reference.
+    """Find a timm model: an architecture, or one with a pretrained tag (`resnet50.a1_in1k`), of which no weights
+    load.
     """
     if ":" in name or "/" in name:
         raise UsageError(f"timm:{name} would be downloaded, and nothing is: name one of timm's own architectures.")
@@ -99,11 +97,7 @@ def torchvision_names() -> frozenset[str]:
 
 
 def torchvision_target(name: str, request: InputRequest) -> Target:
-    """Find a torchvision model; no weights are loaded, for its backbone neither.
-
-    Raises:
-        UsageError: an unknown name.
-    """
+    """Find a torchvision model; no weights are loaded, for its backbone neither."""
     models = import_torchvision().models
     if name not in models.list_models():
         raise UnknownNameError("torchvision model", name, models.list_models())

@@ -55,9 +55,6 @@ def transformers_target(words: str, request: InputRequest) -> Target:
 
     Decoder-only language models come with their head (AutoModelForCausalLM), a config's own `architectures` decide
     where given, all else is the bare model (AutoModel).
-
-    Raises:
-        UsageError: no such file or architecture, or config arguments that it does not have.
     """
     full = full_words(f"hf:{words}", request)
     path = _config_path(words)
@@ -70,18 +67,7 @@ def transformers_target(words: str, request: InputRequest) -> Target:
 def target_of_config(
     full: str, given: dict[str, Any], request: InputRequest, *, name: str, source: str = "config"
 ) -> Target:
-    """Return the model that a config's content describes.
-
-    Args:
-        full: the words that name the model with its arguments.
-        given: the content of a config, with its `model_type`.
-        request: the user's arguments and inputs.
-        name: the model's name.
-        source: where the content is from, for the note on the model's class.
-
-    Raises:
-        UsageError: no such architecture, or config arguments that it does not have.
-    """
+    """Return the model that a config's content describes."""
     import_transformers()
     config = make_config(full, given, dict(request.arguments))
     model_class = choose_class(config, full, generates=request.new_tokens is not None)
@@ -144,11 +130,7 @@ _STAGES = re.compile(r"(^|_)(depths?|num_(\w+_)?(layers|blocks))$")
 
 
 def _check_layers(content: Mapping[str, Any], where: str) -> None:
-    """Refuse a config of more layers than any model has, before they are built.
-
-    Raises:
-        UsageError: it has too many.
-    """
+    """Refuse a config of more layers than any model has, before they are built."""
     for name, value in content.items():
         if isinstance(value, dict):
             _check_layers(value, where)
@@ -198,11 +180,7 @@ def make_config(words: str, given: Mapping[str, Any], arguments: Mapping[str, An
 
 
 def _refuse_kernels(content: Mapping[str, Any], words: str) -> None:
-    """Refuse a config that names kernels of a repository, which transformers would download and run.
-
-    Raises:
-        UsageError: it or one of its parts does.
-    """
+    """Refuse a config that names kernels of a repository, which transformers would download and run."""
     for key, value in content.items():
         if str(key).endswith("_implementation") and "/" in str(value):
             raise UsageError(f"{words}: {key} {value!r:.120} names code to download and run; eager or sdpa runs here.")

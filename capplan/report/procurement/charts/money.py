@@ -150,12 +150,7 @@ def _kind(model: ModelReport, option: OptionRow, pool: frozenset[str]) -> str:
 def staircase(
     points: Sequence[dict[str, Any]], ends: tuple[tuple[float, float], tuple[float, float]]
 ) -> list[dict[str, Any]]:
-    """Return the corners of the line below which no option lies, from the top of the plot to its right.
-
-    Args:
-        points: The options, with their place across (`x`) and their cost (`usd`).
-        ends: The ends of both axes.
-    """
+    """Return the corners of the line below which no option lies, from the top of the plot to its right."""
     front: list[dict[str, Any]] = []
     for point in sorted(points, key=lambda corner: (corner["x"], corner["usd"])):
         if not front or point["usd"] < front[-1]["usd"]:
@@ -323,9 +318,6 @@ def year_labels(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the name of each option with the height at which it stands beside the end of its line.
 
     Names never overlap: each is moved up from the one below it.
-
-    Args:
-        rows: Rows of `year_rows`.
     """
     last, top = max(row["year"] for row in rows), max(row["usd"] for row in rows)
     gap = _LABEL_LINE * max(1 + row["bar"].count("|") for row in rows) * top

@@ -82,14 +82,7 @@ def _rates(load: Load) -> Iterator[tuple[str, tuple[str, float]]]:
 def write_assumptions(
     book: Book, report: Report, names: Sequence[Mapping[str, str]], formulas: Sequence[Sequence[Mapping[str, str]]]
 ) -> None:
-    """Write the sheet.
-
-    Args:
-        book: The workbook.
-        report: The report.
-        names: Defined names of each model's inputs, as `defined_names` returns them.
-        formulas: The formulas of each model's options.
-    """
+    """Write the sheet."""
     used = {word for rows in formulas for row in rows for formula in row.values() for word in _NAME.findall(formula)}
     sheet = book.sheet(TITLE, _WIDTHS)
     sheet.freeze_panes(1, 1)
@@ -232,15 +225,7 @@ def _draw_sums(book: Book, sheet: Any, *, count: int, years: int) -> None:
 
 
 def _paid(option: OptionRow, cells: Mapping[str, str], year: int, names: Mapping[str, str], years: int) -> str:
-    """Write the formula of what an option pays on the first day (year 0) or at the end of a year.
-
-    Args:
-        option: The option.
-        cells: Cells of its row in the sheet of options, by column.
-        year: The year.
-        names: Defined names of the assumptions.
-        years: The years counted.
-    """
+    """Write the formula of what an option pays on the first day (year 0) or at the end of a year."""
     if option.offer.term != Term.BUY:
         rent = f"{cells['price']}*{names['rent_price_factor']}"
         return f"={cells[f'hours{year - 1}']}*{rent}" if year else "=0"

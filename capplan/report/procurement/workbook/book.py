@@ -49,7 +49,6 @@ class Book:
         """Add a sheet for A4 in landscape, one page wide, with a name that spreadsheets take.
 
         Args:
-            name: Its name; characters that no spreadsheet takes are replaced.
             widths: Widths of its columns. [characters]
         """
         sheet = self.file.add_worksheet(self._free_name(name))
@@ -77,7 +76,6 @@ class Book:
         """Let a list print on one page: as many of its rows as are legible there, with a note of the others.
 
         Args:
-            sheet: The list.
             widths: Widths of the columns that are printed. [characters]
             heights: Heights of all rows. [points]
         """
@@ -93,9 +91,6 @@ class Book:
         """Write a table of text below a row, each row as high as its text needs; returns the row after it.
 
         Args:
-            sheet: Where it is written.
-            content: The table.
-            row: Its first row.
             widths: Widths of the sheet's columns. [characters]
         """
         for place, height in enumerate(table_heights(content, widths)):
@@ -186,7 +181,6 @@ def row_height(cells: Sequence[str], widths: Sequence[float], *, letter: float =
     """Return how high a row must be for its wrapped text. [points]
 
     Args:
-        cells: The text of its cells.
         widths: Widths of their columns. [characters]
         letter: Width of a letter; blanks at the ends of lines are counted with it. [characters]
     """

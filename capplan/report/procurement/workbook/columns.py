@@ -193,13 +193,7 @@ def places_of(report: Report, model: ModelReport) -> dict[str, str]:
 
 
 def formulas_of(report: Report, model: ModelReport, names: Mapping[str, str]) -> list[dict[str, str]]:
-    """Return the formulas of every option's row, by the key of their column.
-
-    Args:
-        report: The report, with the model's own load.
-        model: The model.
-        names: Defined names of the assumptions, by key.
-    """
+    """Return the formulas of every option's row, by the key of their column."""
     places, last = places_of(report, model), FIRST_ROW - 1 + len(model.options)
     return [
         Formulas(report=report, option=option, row=row, places=places, names=names, last_row=last).of_row()

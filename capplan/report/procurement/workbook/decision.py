@@ -35,14 +35,7 @@ class _Sheet:
 
 
 def write_decision(book: Book, report: Report, page: Page, suffixes: Sequence[str]) -> None:
-    """Write the first sheet: what the report holds for a workbook, and the live figures of each model.
-
-    Args:
-        book: The workbook.
-        report: The report.
-        page: The list of what it holds.
-        suffixes: What the names of each model's sheets end in.
-    """
+    """Write the first sheet: what the report holds for a workbook, and the live figures of each model."""
     first = _Sheet(book=book, sheet=book.sheet("Decision", _WIDTHS))
     first.sheet.write_string(0, 0, book.title, book.looks.bold)
     row = _write_blocks(first, page.lead, 1) + 1
@@ -139,15 +132,7 @@ def _live_figures(choice: OptionRow, years: int) -> list[tuple[str, str, Any, st
 
 
 def _draw_costs(page: _Sheet, model: ModelReport, name: str, row: int, columns: tuple[str, str]) -> None:
-    """Place a native bar chart of the leading options' yearly cost beside the live figures.
-
-    Args:
-        page: The first sheet.
-        model: The model.
-        name: The sheet of options, quoted.
-        row: The row beside which the chart stands.
-        columns: Letters of the columns that hold the options' names and their cost per year.
-    """
+    """Place a native bar chart of the leading options' yearly cost beside the live figures."""
     last = FIRST_ROW - 1 + min(10, sum(option.money.cost_usd_per_year is not None for option in model.options))
     categories, values = (f"={name}!${letters}${FIRST_ROW}:${letters}${last}" for letters in columns)
     chart = page.book.file.add_chart({"type": "bar"})

@@ -76,11 +76,7 @@ The published figures are of other data and other definitions, so they only give
 
 
 def accuracy_markdown(held_out: Mapping[str, ServingValidation]) -> str:
-    """Write the page of held-out errors as Markdown.
-
-    Args:
-        held_out: Judged answers by what was left out: none, gpu, model, family, and the first two after one run.
-    """
+    """Write the page of held-out errors as Markdown."""
     parts = [_INTRODUCTION, "## Held-out errors\n", _overall(held_out), _decisions(held_out), _ranks(held_out), _OTHERS]
     for name, columns in _CELLS:
         if name in held_out:

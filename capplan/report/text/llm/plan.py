@@ -41,13 +41,7 @@ _SAME_COST = 0.005
 
 
 def llm_plan_sections(fleet: PlannedFleet, *, everything: bool = False, launch: bool = False) -> list[Section]:
-    """Return a plan: the recommendation, the best deployments, why GPUs carry nothing, money, and the launch.
-
-    Args:
-        fleet: The plan with its money and hand-over.
-        everything: True for all deployments, the best of all loads, and what fails, too.
-        launch: True for the command and why each option stands there.
-    """
+    """Return a plan: the recommendation, the best deployments, why GPUs carry nothing, money, and the launch."""
     plan = fleet.plan
     blocks: list[Block] = [Lines([headline(plan)])]
     if cheaper := _cheaper(plan):

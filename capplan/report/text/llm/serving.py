@@ -39,12 +39,7 @@ _MOST_REASONS = 30
 
 
 def llm_estimate_sections(estimate: ServingEstimate, *, explain: bool = False) -> list[Section]:
-    """Return an estimate over concurrency.
-
-    Args:
-        estimate: The estimate.
-        explain: True to write out the steps' arithmetic.
-    """
+    """Return an estimate over concurrency."""
     notes = (f"Evidence: {estimate.points[-1].evidence}.", *estimate.notes)
     energy: list[Column[ServingPoint]] = energy_data(
         lambda point: point.energy, estimate.points, unit="output_token", middle="_expected"
@@ -181,12 +176,7 @@ def estimate_chart(estimate: ServingEstimate) -> Drawing:
 
 
 def llm_validation_sections(validation: ServingValidation, *, by: Sequence[str]) -> list[Section]:
-    """Return a validation; a CSV has a row per cell, errors as fractions.
-
-    Args:
-        validation: The judged answers.
-        by: Columns that make a cell.
-    """
+    """Return a validation; a CSV has a row per cell, errors as fractions."""
     overall = [(str(metric), accuracy) for metric, accuracy in validation.overall().items() if accuracy is not None]
     cells = validation.cells(by)
     metric: Column[tuple[str, Accuracy]] = words("metric", lambda row: row[0])
@@ -323,11 +313,7 @@ def load_columns(simulation: Simulation) -> list[Column[LoadAnswer]]:
 
 
 def simulation_chart(simulation: Simulation) -> Drawing:
-    """Draw TTFT, TPOT and their limits over the load, on logarithmic axes.
-
-    Args:
-        simulation: The simulated loads.
-    """
+    """Draw TTFT, TPOT and their limits over the load, on logarithmic axes."""
     loads = [(float(answer.clients or 0) or answer.rate_per_s, answer) for answer in simulation.answers]
     curves = [
         ("TTFT, mean", [(x, load.ttft_s.mean) for x, load in loads]),

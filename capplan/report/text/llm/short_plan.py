@@ -37,13 +37,7 @@ _NEAREST = 3
 
 
 def plan_lines(fleet: PlannedFleet, *, width: int, launch: bool = False) -> list[Line]:
-    """Lay a plan out on one screen: at most `MOST_LINES` lines of at most `width` characters.
-
-    Args:
-        fleet: The plan with its money.
-        width: Characters that a line may have.
-        launch: True to show the command that starts a replica instead of other choices.
-    """
+    """Lay a plan out on one screen: at most `MOST_LINES` lines of at most `width` characters."""
     plan = fleet.plan
     model = line(Span(text=plan.model, style=Style.CHOSEN))
     asked = [model, *_labelled("Asked", f"{load_words(plan.load)}{_limit_words(plan)}", width)]

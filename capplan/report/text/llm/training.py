@@ -32,12 +32,7 @@ _MOST_REASONS = 8
 
 
 def training_memory_sections(answer: TrainingMemoryAnswer, *, is_verdict_only: bool = False) -> list[Section]:
-    """Return the memory of a training GPU; a CSV has one row per part in bytes.
-
-    Args:
-        answer: The answer.
-        is_verdict_only: True for one line.
-    """
+    """Return the memory of a training GPU; a CSV has one row per part in bytes."""
     verdict = _verdict(answer)
     if is_verdict_only:
         return [Section([Lines([verdict])])]
@@ -82,12 +77,7 @@ _ALTERNATIVES: tuple[Column[TrainingMemoryAnswer], ...] = (
 
 
 def headline(job: TrainingJob, gpu: str) -> str:
-    """Return one line that names a job.
-
-    Args:
-        job: The job.
-        gpu: Name of the GPU.
-    """
+    """Return one line that names a job."""
     total, active = count_parameters(job.architecture), count_active_parameters(job.architecture)
     size = format_parameters(total) + (f", {format_parameters(active)} active" if active < total else "")
     method = {Method.FULL: "full training"}.get(job.method, f"{job.method.value} r{job.adapter.rank}")
@@ -130,12 +120,7 @@ def _usd(amount: float) -> str:
 
 
 def training_estimate_sections(answer: PricedTraining, *, shows_launch: bool = False) -> list[Section]:
-    """Return the speed of a job and its run; a CSV has one row per part of a step in seconds.
-
-    Args:
-        answer: The answer.
-        shows_launch: True to write a configuration for the framework.
-    """
+    """Return the speed of a job and its run; a CSV has one row per part of a step in seconds."""
     estimate = answer.estimate
     total = estimate.step.total_s
     columns: list[Column[tuple[str, float]]] = [
@@ -222,13 +207,7 @@ def _launch(job: TrainingJob, *, is_shown: bool) -> list[Section]:
 def training_plan_sections(
     plan: TrainingPlan, *, everything: bool = False, shows_launch: bool = False
 ) -> list[Section]:
-    """Return a plan; a CSV has a row per GPU and count.
-
-    Args:
-        plan: The plan.
-        everything: True to show every GPU and count instead of the best ones.
-        shows_launch: True to write a configuration of the cheapest run.
-    """
+    """Return a plan; a CSV has a row per GPU and count."""
     job = plan.job
     best = [
         ("safer", plan.safer),
@@ -336,13 +315,7 @@ def _plan_notes(plan: TrainingPlan) -> list[str]:
 def training_validation_sections(
     validation: TrainingValidation, *, by: Sequence[str], shows_rows: bool = False
 ) -> list[Section]:
-    """Return a validation; a CSV has a row per cell, errors as fractions.
-
-    Args:
-        validation: The judged answers.
-        by: Columns that make a cell.
-        shows_rows: True to show every row instead.
-    """
+    """Return a validation; a CSV has a row per cell, errors as fractions."""
     blocks: list[Block] = []
     if shows_rows:
         blocks.append(Table(_ROWS, validation.answers))
