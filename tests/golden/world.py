@@ -121,6 +121,7 @@ def _ended(text: str) -> str:
 
 _TIMINGS = re.compile(r'computed in .* rows/s|"(elapsed_s|rows_per_s)": [\d.]+|(?<=^elapsed_s,).*')
 """How long a sweep took."""
+_NUMBER = re.compile(r"\d(?:[\d.,]*\d)?")
 
 
 def masked(text: str) -> str:
@@ -130,6 +131,6 @@ def masked(text: str) -> str:
     """
     text = text.replace(str(Path.cwd()), "FOLDER").replace(str(ROOT), "ROOT")
     text = re.sub(r"((?:imum\"|Of\"|\bge|\bgt|\ble|\blt)(?:: ?|=)-?\d+)\.0(?!\d)", r"\1", text)
-    text = _TIMINGS.sub(lambda found: re.sub(r"[\d.]+", "N", found[0]), text)
+    text = _TIMINGS.sub(lambda found: _NUMBER.sub("N", found[0]).replace("N ms", "N s"), text)
     text = re.sub(r'("capplan_version": ?)"[^"]*"', r'\1"VERSION"', text)
     return re.sub(rf"(?<![\d.]){re.escape(__version__)}(?![\d.]\d|\d)", "VERSION", text)
