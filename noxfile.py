@@ -99,7 +99,7 @@ def fuzz(session: nox.Session) -> None:
     session.run("python", "-m", "pytest", "-n", WORKERS, "--timeout=0", *(session.posargs or FUZZED), env=FUZZING)
 
 
-FUZZED = ["tests/fuzz", "tests/specs/test_any_input.py", "tests/core", "tests/report/documents"]
+FUZZED = ["tests/fuzz", "tests/specs/test_any_input.py", "tests/core", "tests/shapes"]
 """Where the laws are."""
 FUZZING = {"CAPPLAN_TEST_EXAMPLES": "1000", "CAPPLAN_FUZZ_CASES": "20000"}
 """How many examples a law and a bent file get."""

@@ -1,6 +1,7 @@
 """The layout of the package: import rules, the length of functions, and what a light command may load."""
 
 import ast
+import re
 import subprocess
 import symtable
 import sys
@@ -159,6 +160,12 @@ def test_tests_lie_in_folders_named_after_the_packages_they_test() -> None:
 def test_groups_of_tests_name_files_that_there_are() -> None:
     files = at_least(20, (file for files in GROUPS.values() for file in files))
     assert [file for file in files if not (Path(__file__).parent / file).is_file()] == []
+
+
+def test_recipes_of_nox_name_tests_that_there_are() -> None:
+    root = PACKAGE.parent
+    named = re.findall(r'"(tests/[^"]*)"', (root / "noxfile.py").read_text())
+    assert [path for path in at_least(4, named) if not (root / path).exists()] == []
 
 
 def test_import_contracts_of_pyproject_hold() -> None:

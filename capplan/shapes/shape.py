@@ -198,7 +198,6 @@ class Shape:
         of: The type of the value.
         doc: What the value is, in a sentence.
         figures: The figures.
-        whole: The type of the whole answer that two-argument readers take.
     """
 
     name: str
