@@ -312,7 +312,7 @@ class Shape:
             for words in ends:
                 name, _, end = words.rpartition("=")
                 yield FlatColumn(
-                    name=name or _column_name(one.name, end),
+                    name=name or column_name(one.name, end),
                     value=_cell(reader, end),
                     if_known=one.show.if_known,
                     reader=reader,
@@ -541,7 +541,7 @@ def _each(convert: _Convert | None, value: Any, whole: Any) -> Any:
 _UNIT = re.compile(r"(_per_\w+|_s|_bytes|_w)$")
 
 
-def _column_name(name: str, end: str) -> str:
+def column_name(name: str, end: str) -> str:
     """Return the name of a column: "latency_low_s" for the low end of "latency_s"."""
     return name if end == "expected" else _UNIT.sub(rf"_{end}\1", name)
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from capplan.shapes.plan import FIT
+from capplan.shapes.shape import column_name
 
 SCHEMA_VERSION = 1
 """Rises whenever a column is renamed, removed or changes its meaning; a new column alone does not raise it."""
@@ -68,6 +69,17 @@ def _number(name: str, meaning: str, unit: str = "") -> SweepColumn:
     return SweepColumn(name=name, kind=ColumnType.NUMBER, meaning=meaning, unit=unit)
 
 
+def _interval(
+    name: str, meaning: str, unit: str, what: str, *, kind: ColumnType = ColumnType.NUMBER
+) -> tuple[SweepColumn, ...]:
+    """Return the columns of a quantity: what is expected, and both ends of its interval, as shapes name them."""
+    ends = ((end, f"{end} end of {what}") for end in ("low", "high"))
+    return tuple(
+        SweepColumn(name=column_name(name, end), kind=kind, meaning=words, unit=unit)
+        for end, words in (("expected", meaning), *ends)
+    )
+
+
 _QUESTION = (
     _text("model", "the model's words, as `capplan plan` takes them"),
     _text("gpu", "the GPU's id, as in `capplan gpus`"),
@@ -110,47 +122,47 @@ _ANSWER = (
     ),
     _text("reason", "why it does not fit, is unsupported or failed"),
     _text("failure", "kind of a failure: model, trace, recording, crash, timeout, memory or bug"),
-    _number(
+    *_interval(
         "latency_s",
         "time of one batch, training step or, in serving, answer, expected; null where the batch does not fit",
         "s",
+        "the latency's interval",
     ),
-    _number("latency_low_s", "low end of the latency's interval", "s"),
-    _number("latency_high_s", "high end of the latency's interval", "s"),
     _number("latency_bound_s", "time that cannot be beaten at the printed rates", "s"),
     _number("throughput_per_s", "samples per second, expected; of serving, requests per second", "1/s"),
-    _number("ttft_s", "time to the first token, of serving", "s"),
-    _number("ttft_low_s", "low end of the time to the first token", "s"),
-    _number("ttft_high_s", "high end of the time to the first token", "s"),
-    _number("tpot_s", "time per output token after the first, of serving", "s"),
-    _number("tpot_low_s", "low end of the time per output token", "s"),
-    _number("tpot_high_s", "high end of the time per output token", "s"),
-    _number("output_tokens_per_s", "output tokens per second of all clients, of serving", "1/s"),
-    _number("output_tokens_low_per_s", "low end of the output tokens per second", "1/s"),
-    _number("output_tokens_high_per_s", "high end of the output tokens per second", "1/s"),
-    _text("bound_by", "compute, bandwidth or launches"),
-    _integer(
-        "total_bytes", "peak memory of the process, expected; of serving, of one GPU with the whole KV cache", "bytes"
+    *_interval("ttft_s", "time to the first token, of serving", "s", "the time to the first token"),
+    *_interval("tpot_s", "time per output token after the first, of serving", "s", "the time per output token"),
+    *_interval(
+        "output_tokens_per_s",
+        "output tokens per second of all clients, of serving",
+        "1/s",
+        "the output tokens per second",
     ),
-    _integer("total_low_bytes", "low end of the peak", "bytes"),
-    _integer("total_high_bytes", "high end of the peak", "bytes"),
+    _text("bound_by", "compute, bandwidth or launches"),
+    *_interval(
+        "total_bytes",
+        "peak memory of the process, expected; of serving, of one GPU with the whole KV cache",
+        "bytes",
+        "the peak",
+        kind=ColumnType.INTEGER,
+    ),
     _integer("peak_allocated_bytes", "torch.cuda.max_memory_allocated, expected", "bytes"),
     _integer("peak_reserved_bytes", "torch.cuda.max_memory_reserved, expected", "bytes"),
     _integer("weight_bytes", "weights on one GPU", "bytes"),
     _integer("kv_pool_bytes", "KV cache of one GPU, of serving", "bytes"),
-    _number(
+    *_interval(
         "power_w",
         "mean power of the GPU, of serving of all GPUs of a replica, expected; null where `energy` is not asked for",
         "W",
+        "the power",
     ),
-    _number("power_low_w", "low end of the power", "W"),
-    _number("power_high_w", "high end of the power", "W"),
-    _number("joules_per_sample", "energy of a sample, expected", "J"),
-    _number("joules_low_per_sample", "low end of the energy of a sample", "J"),
-    _number("joules_high_per_sample", "high end of the energy of a sample", "J"),
-    _number("joules_per_output_token", "energy of an output token, of serving, expected", "J"),
-    _number("joules_low_per_output_token", "low end of the energy of an output token", "J"),
-    _number("joules_high_per_output_token", "high end of the energy of an output token", "J"),
+    *_interval("joules_per_sample", "energy of a sample, expected", "J", "the energy of a sample"),
+    *_interval(
+        "joules_per_output_token",
+        "energy of an output token, of serving, expected",
+        "J",
+        "the energy of an output token",
+    ),
     _text("offload", "where a pipeline's waiting weights are: none, model, streamed or sequential; null for models"),
     _integer("usable_bytes", "memory that the driver leaves on the GPU, expected", "bytes"),
     _integer("max_batch", "largest batch that fits the GPU; of serving, sequences that fit a replica"),
