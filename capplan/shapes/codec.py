@@ -1,7 +1,7 @@
 """Encode documents as plain JSON values and decode them again, by their types."""
 
 from dataclasses import fields
-from typing import Any, Final, Literal, TypeVar, get_type_hints
+from typing import Any, Final, TypeVar, get_type_hints
 
 import msgspec
 
@@ -11,19 +11,7 @@ T = TypeVar("T")
 
 
 SCHEMA_VERSION: Final = 1
-"""Version of every document that is a `Document`; one whose shape changed counts on its own."""
-
-
-class Document(msgspec.Struct, frozen=True, kw_only=True):
-    """What a document starts with."""
-
-    schema_version: Literal[1]
-
-
-class SignedDocument(Document, frozen=True, kw_only=True):
-    """A document that says which capplan wrote it."""
-
-    capplan_version: str
+"""Version of every document that has no count of its own."""
 
 
 def to_plain(document: object) -> Any:

@@ -1,6 +1,6 @@
 """The shapes of estimates, simulations and validations of LLM serving. Times in seconds, shares as fractions."""
 
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 from msgspec import UNSET, Meta
 
@@ -12,9 +12,6 @@ from capplan.llm.core.serving.estimate import ServingEstimate, ServingPoint, Ste
 from capplan.llm.core.simulation.load_answer import LoadAnswer, Simulation
 from capplan.shapes.common import VERSIONED
 from capplan.shapes.shape import AnswerFigure, Shape, Typed, figure, itself, reads
-
-if TYPE_CHECKING:
-    from capplan.shapes.types import LlmEstimateDocument
 
 
 def sharing_of(path: str, meaning: str | Meta = "") -> tuple[AnswerFigure, ...]:
@@ -174,9 +171,3 @@ VALIDATION: Final = Shape("LlmValidationDocument", ServingValidation, "What `cap
     figure("skipped"),
 ))
 # fmt: on
-
-
-def llm_estimate_document(estimate: ServingEstimate) -> "LlmEstimateDocument":
-    """Return an estimate as its document."""
-    document: LlmEstimateDocument = ESTIMATE.document(estimate)
-    return document
