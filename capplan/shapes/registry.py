@@ -1,5 +1,6 @@
 """All shapes by the name of their document."""
 
+from collections.abc import Iterator
 from importlib import import_module
 
 from capplan.shapes.shape import Shape
@@ -25,11 +26,19 @@ MODULES = (
 """The modules of this package that hold shapes, those that others use first."""
 
 
-def shapes() -> dict[str, Shape]:
-    """Return all shapes by the name of their document, the parts of each before it."""
-    found: dict[str, Shape] = {}
+def all_shapes() -> Iterator[Shape]:
+    """Yield all shapes, the parts of each before it; a module is imported when its first shape is due."""
     for module in MODULES:
         for value in vars(import_module(f"capplan.shapes.{module}")).values():
             if isinstance(value, Shape):
-                found |= {part.name: part for part in value.parts()}
-    return found
+                yield from value.parts()
+
+
+def shape_named(name: str) -> Shape | None:
+    """Return the shape of the document of this name, or None; later modules are not imported for it."""
+    return next((shape for shape in all_shapes() if shape.name == name), None)
+
+
+def shapes() -> dict[str, Shape]:
+    """Return all shapes by the name of their document."""
+    return {shape.name: shape for shape in all_shapes()}

@@ -2,12 +2,15 @@
 
 from typing import Any
 
-from capplan.shapes.registry import shapes
+from capplan.shapes.registry import shape_named
 
 
 def __getattr__(name: str) -> Any:
-    """Return the type of a document."""
-    shape = shapes().get(name)
+    """Return the type of a document.
+
+    Python asks for `__path__` at each `from ... import`, for which no shape is loaded.
+    """
+    shape = None if name.startswith("_") else shape_named(name)
     if shape is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return shape.struct

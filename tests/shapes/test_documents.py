@@ -2,6 +2,7 @@
 
 import json
 import os
+from collections import Counter
 from typing import Any
 
 import jsonschema
@@ -16,8 +17,10 @@ from capplan.report.schemas import DOCUMENTS, document_types, schema_of
 from capplan.shapes.codec import from_plain, to_plain
 from capplan.shapes.measurement import FailureDocument, MeasurementDocument
 from capplan.shapes.plan import read_plan
+from capplan.shapes.registry import all_shapes
 from tests.core.measurement.test_measurement import FAILED, FULL
 from tests.report.procurement.made_up import plan_document
+from tests.seen import at_least
 from tests.shapes.any_document import any_of
 from tests.snapshot import assert_is_snapshot
 
@@ -118,3 +121,8 @@ def test_an_interval_that_falls_is_refused() -> None:
     document["fits"][0]["memory"]["total_bytes"] = {"low": 3, "expected": 2, "high": 1}
     with pytest.raises(UsageError, match=r"must not fall: 3\.0, 2\.0, 1\.0 - at \$\.fits\[0\]\.memory\.total_bytes"):
         read_plan(document, where="plan.json")
+
+
+def test_no_two_shapes_have_one_name() -> None:
+    different = {id(shape): shape.name for shape in at_least(100, all_shapes())}
+    assert [name for name, count in Counter(different.values()).items() if count > 1] == []
