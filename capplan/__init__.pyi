@@ -222,7 +222,7 @@ def compare(
         optimizer: Optimizer of a training step.
         checkpointing: Recompute activations in the backward pass.
         accumulate: Micro-batches per optimizer step.
-        host: The machine that launches kernels, one for all GPUs, or a typical one for each card; by default a server, and GPUs whose waits for a host were timed keep that host.
+        host: The machine that launches kernels: one for all GPUs, by default a server, or for each card that of its own timings or its year.
         utilization_fraction: Share of usable memory that may be filled.
         max_latency_s: Latency limit per batch, such as 50ms.
         min_throughput_per_s: Samples per second wanted.
@@ -324,7 +324,7 @@ def estimate(
         where: 'bf16 >= 300 TFLOP/s', 'segment = consumer', 'tdp <= 75 W and l2 > 4MiB'; repeatable.
         specs: Own GPU specs, laid over the built-in ones.
         with_cpus: Answer for the x86 CPUs of the database, too: is a GPU needed at all?
-        host: The machine that launches kernels, one for all GPUs, or a typical one for each card; by default a server, and GPUs whose waits for a host were timed keep that host.
+        host: The machine that launches kernels: one for all GPUs, by default a server, or for each card that of its own timings or its year.
         precision: Number formats; by default the model's own, as PyTorch would run it.
         layout: Memory format of images: nhwc is channels_last.
         train: Answer for training steps instead of inference.
@@ -451,7 +451,7 @@ def make_report(
         measured: What `capplan measure` saved, to compare the estimates with.
         title: Title of the report.
         usd_per_kwh: What you pay for electricity, per kWh; by default that of the region, where it is known.
-        host: The machine that launches kernels, one for all GPUs, or a typical one for each card; by default a server, and GPUs whose waits for a host were timed keep that host.
+        host: The machine that launches kernels: one for all GPUs, by default a server, or for each card that of its own timings or its year.
         precision: Number formats; by default the model's own, as PyTorch would run it.
         layout: Memory format of images: nhwc is channels_last.
         train: Answer for training steps instead of inference.
@@ -767,7 +767,7 @@ def plan(
         where: 'bf16 >= 300 TFLOP/s', 'segment = consumer', 'tdp <= 75 W and l2 > 4MiB'; repeatable.
         specs: Own GPU specs, laid over the built-in ones.
         with_cpus: Answer for the x86 CPUs of the database, too: is a GPU needed at all?
-        host: The machine that launches kernels, one for all GPUs, or a typical one for each card; by default a server, and GPUs whose waits for a host were timed keep that host.
+        host: The machine that launches kernels: one for all GPUs, by default a server, or for each card that of its own timings or its year.
         precision: Number formats; by default the model's own, as PyTorch would run it.
         layout: Memory format of images: nhwc is channels_last.
         train: Answer for training steps instead of inference.

@@ -145,8 +145,8 @@ class Host(StrEnum):
     """The machine that launches a GPU's kernels.
 
     `SERVER` and `DESKTOP` are one machine for all GPUs, of the last year that was timed. `CARD` is a machine for
-    each card: of the year in which it came out, a desktop where players buy it. Timings are judged by it, because none
-    names its host.
+    each card: of the year in which it came out, a desktop where players buy it. Timings are fitted and judged by it,
+    because none names its host.
     """
 
     SERVER = "server"
@@ -235,7 +235,7 @@ class Workload:
     `torch_version` is (major, minor): it decides kernels and is an input of every estimate. `gpu_count` GPUs of one
     machine train together, each with a batch of its own, and share weights, gradients and states as `sharding` says;
     by DDP each has all of them, and gradients are summed. `host` launches the kernels of every
-    GPU; None is a server for all GPUs but those whose waits for a host were timed, which keep that host.
+    GPU; None is a server, or the host that the calibration measured.
     """
 
     precision: Precision = Precision.FP32

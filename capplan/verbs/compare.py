@@ -1,6 +1,6 @@
 """`compare`: models, number formats and frameworks side by side on the same GPUs and batches."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import TYPE_CHECKING, Annotated
@@ -142,7 +142,7 @@ def answer_compare(question: CompareQuestion, context: Context) -> "Comparison":
         ),
         rows=in_order(with_gains(_by_gpu(rows, shared.gpus, question.batches)), question.sort),
         limits=limits,
-        notes=tuple(dict.fromkeys((*shared.notes, *_left_out(question), *_own_hosts(planned)))),
+        notes=tuple(dict.fromkeys((*shared.notes, *_left_out(question)))),
         local=question.local_currency(),
     )
 
@@ -185,15 +185,6 @@ def _left_out(question: CompareQuestion) -> tuple[str, ...]:
         return ()
     needs, is_out = ("needs", "is") if len(formats) == 1 else ("need", "are")
     return (f"{' and '.join(formats)} {needs} an engine, and {is_out} left out under {' and '.join(others)}.",)
-
-
-def _own_hosts(planned: "Sequence[Mapping[Workload, Plan | str]]") -> tuple[str, ...]:
-    """Return a note on GPUs whose steps another host launches, which they were timed on."""
-    from capplan.core.plan.types import Plan
-
-    plans = [answer for plans in planned for answer in plans.values() if isinstance(answer, Plan)]
-    kept = dict.fromkeys(gpu_id for plan in plans for gpu_id in plan.own_hosts)
-    return (f"{', '.join(kept)}: launched by the host of their own timings; ⟨host⟩ sets one for all.",) if kept else ()
 
 
 def _plans(model: "Model", asked: "Sequence[PlanTerms]", context: "PlanContext") -> "dict[Workload, Plan | str]":

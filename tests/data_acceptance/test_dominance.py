@@ -11,7 +11,7 @@ import capplan
 from capplan.core.gpus.spec import GpuSpec, PeakKind
 from capplan.core.latency.calibration import Calibration
 from capplan.core.latency.device import Unsupported
-from capplan.core.latency.lookup import gpu_evidence, has_microbenchmarks, keeps_own_host, part_for
+from capplan.core.latency.lookup import gpu_evidence, has_microbenchmarks, part_for
 from capplan.core.latency.predict import estimate_latencies
 from capplan.core.latency.step import ExecutedStep
 from capplan.core.latency.types import Evidence
@@ -156,7 +156,7 @@ def test_a_better_gpu_is_not_slower(framework: Framework, host: Host | None) -> 
             part = part_for(load_calibration(), workload)
             times = latencies(network, workload)
             timed = {gpu.id for gpu in GPUS if is_timed(gpu, workload, part)}
-            free = set(times) - timed - {gpu.id for gpu in GPUS if keeps_own_host(part, gpu, workload)}
+            free = set(times) - timed
             for one, other in PAIRS:
                 if one.id not in free or other.id not in times:
                     continue

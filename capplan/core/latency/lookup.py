@@ -230,6 +230,12 @@ def is_known(calibration: Calibration, gpu: GpuSpec) -> bool:
     return own is not None and own.rows > 0
 
 
+def is_timed_architecture(calibration: Calibration, gpu: GpuSpec) -> bool:
+    """Return True if steps of a GPU's architecture were timed, on this GPU or another."""
+    key = architecture_key(gpu)
+    return any(factors.architecture == key and factors.rows for factors in calibration.gpus.values())
+
+
 def steps_timed(calibration: Calibration, gpu: GpuSpec, workload: Workload) -> int:
     """Return how many whole steps were timed on a GPU in a workload's number formats: single, or 16 bits."""
     own = calibration.gpus.get(gpu.id)
@@ -311,28 +317,12 @@ def _is_foreign_host(calibration: Calibration, gpu: GpuSpec, workload: Workload)
     """
     if measured_host(calibration, workload) is not None or calibration.serves != "eager":
         return False
-    if is_known(calibration, gpu):
-        return not _waits_were_timed(calibration, gpu) or workload.host not in (None, Host.CARD)
-    return architecture_key(gpu) in REFERENCE_ARCHITECTURES
+    return is_timed_architecture(calibration, gpu)
 
 
-def _waits_were_timed(calibration: Calibration, gpu: GpuSpec) -> bool:
-    """Return True if a GPU's own steps waited for their host: GPUs with many rows were timed at large batches."""
-    return is_known(calibration, gpu) and calibration.gpus[gpu.id].rows < MANY_ROWS
-
-
-def host_of(calibration: Calibration, gpu: GpuSpec, workload: Workload) -> Host:
-    """Return the host that launches a GPU's kernels: the workload's, else one for all but GPUs with own timings."""
-    if gpu.is_cpu or keeps_own_host(calibration, gpu, workload):
-        return Host.CARD
-    return workload.host or Host.SERVER
-
-
-def keeps_own_host(calibration: Calibration | None, gpu: GpuSpec, workload: Workload) -> bool:
-    """Return True if a GPU's steps are launched by the host of its own timings, not by the one assumed for others."""
-    if calibration is None or workload.host is not None or workload.framework.is_replayed:
-        return False
-    return measured_host(calibration, workload) is None and _waits_were_timed(calibration, gpu)
+def host_of(gpu: GpuSpec, workload: Workload) -> Host:
+    """Return the host that launches a device's kernels: the workload's, else a server; a CPU is its own."""
+    return Host.CARD if gpu.is_cpu else workload.host or Host.SERVER
 
 
 def measured_host(calibration: Calibration, workload: Workload) -> HostCosts | None:
@@ -444,8 +434,6 @@ def calibration_notes(calibration: Calibration | None, gpu: GpuSpec, workload: W
     host = measured_host(calibration, workload)
     if host is not None:
         notes.append(f"the host is {host.cpu} with torch {host.torch}, as measured")
-    elif keeps_own_host(calibration, gpu, workload):
-        notes.append(f"{gpu.id} was timed on a host of its own, which is kept; ⟨host⟩ states one for all GPUs")
     if calibration.serves != workload_kind(workload):
         notes.append(f"calibrated on {calibration.serves} steps, not on {workload_kind(workload)}{WIDER}")
     return tuple(notes)

@@ -236,7 +236,7 @@ def _host_s(table: KernelTable, workload: Workload, known: Calibration, gpus: Se
     if measured is not None:
         return np.full((len(gpus), 1), host_step_s(table, measured))
     launches = float((table.count * table.launches) @ (table.path != AttentionPath.UNFUSED))
-    slowness = np.array([host_slowness(gpu, known.laws, host_of(known, gpu, workload)) for gpu in gpus])[:, None]
+    slowness = np.array([host_slowness(gpu, known.laws, host_of(gpu, workload)) for gpu in gpus])[:, None]
     if workload.framework is Framework.ONNXRUNTIME:  # its executor is C++: a launch for each kernel, no Python
         return known.constants.launch_s * launches * slowness
     constants = known.constants

@@ -11,7 +11,7 @@ from capplan.core.latency.advice import knee_batch
 from capplan.core.latency.breakdown import step_peak_seconds
 from capplan.core.latency.calibration import Calibration
 from capplan.core.latency.device import Unsupported
-from capplan.core.latency.lookup import host_words, keeps_own_host, part_for
+from capplan.core.latency.lookup import host_words, part_for
 from capplan.core.latency.predict import estimate_latencies
 from capplan.core.latency.step import ExecutedStep
 from capplan.core.latency.types import LatencyEstimate
@@ -33,7 +33,17 @@ from capplan.core.plan.recommend import latencies_under_cap
 from capplan.core.plan.types import Constraint, Fit, Limits, ModelFacts, Plan, Rejection, gpus_for_rate, rank_fits
 from capplan.core.power import PeakSeconds, PowerLaw, step_energy
 from capplan.core.trace.types import PREPARED, QUANTISED, Kernel, Recording, Trace, model_input
-from capplan.core.workload import BatchChoice, Batches, Framework, Mode, ModelSharding, Precision, SortKey, Workload
+from capplan.core.workload import (
+    BatchChoice,
+    Batches,
+    Framework,
+    Host,
+    Mode,
+    ModelSharding,
+    Precision,
+    SortKey,
+    Workload,
+)
 from capplan.errors import UsageError
 from capplan.units import format_watts
 
@@ -299,7 +309,6 @@ def make_plan(
         target=prepared.target,
         workload=workload,
         host=host_words(part, workload),
-        own_hosts=tuple(gpu.id for gpu in gpus if keeps_own_host(part, gpu, workload)),
         limits=limits,
         fits=fits,
         rejections=tuple(rejections),
@@ -588,5 +597,5 @@ def _host_sentences(part: Calibration | None, workload: Workload) -> tuple[str, 
     words = host_words(part, workload)
     if words is None:
         return ()
-    kept = "; GPUs whose waits for a host were timed keep that host" if workload.host is None else ""
-    return (f"kernels are launched by one machine for all GPUs: {words}{kept} (⟨host⟩)",)
+    launcher = words if workload.host is Host.CARD else f"one machine for all GPUs: {words}"
+    return (f"kernels are launched by {launcher} (⟨host⟩)",)

@@ -336,8 +336,7 @@ class Plan:
 
     `cautions` say what makes the figures of this model uncertain: values that were assumed, operators that could not be
     counted. `assumptions` are the conditions of the question.
-    `host` is the machine that launches kernels, in words; None where graphs are replayed without one. `own_hosts` are
-    the ids of the GPUs that keep the host of their own timings instead.
+    `host` is the machine that launches kernels, in words; None where graphs are replayed without one.
     `recommended` are the choices worth taking first, `shortlist` the ids of the GPUs that a short answer sets side by
     side, the most important first, `changes` what other conditions would make of the first recommendation. `pipeline`
     says what the samples are that a pipeline makes; None for a model. `local` is the currency that costs also stand in.
@@ -354,7 +353,6 @@ class Plan:
     versions: Mapping[str, str]
     calibration: str | None
     host: str | None = None
-    own_hosts: tuple[str, ...] = ()
     cautions: tuple[str, ...] = ()
     job: JobSize | None = None
     recommended: tuple[Recommendation, ...] = ()

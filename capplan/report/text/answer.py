@@ -9,7 +9,7 @@ from typing import Protocol, TypeVar
 from capplan.clock import today
 from capplan.core.economics.evidence import Concern, Standards
 from capplan.core.latency.lookup import WIDER
-from capplan.core.latency.types import EVIDENCE_MEANINGS, EVIDENCE_WORDS, Binding, Evidence
+from capplan.core.latency.types import EVIDENCE_MEANINGS, EVIDENCE_WORDS, Evidence
 from capplan.core.memory.types import FitStatus
 from capplan.core.numbers import Interval
 from capplan.core.plan.recommend import SHORTLIST_LENGTH, device_word
@@ -81,7 +81,7 @@ def answer_lines(plan: Plan, *, width: int = WIDTH, selection: Selection | None 
     above = folded(
         [*_model_lines(plan, width), *_caution_lines(plan), *_needs_lines(plan, width), *_take_lines(plan, width)]
     )
-    below = folded([*energy_lines(plan), *_changes_lines(plan, width), *_host_lines(plan), *_fits_lines(plan, width)])
+    below = folded([*energy_lines(plan), *_changes_lines(plan, width), *_fits_lines(plan, width)])
     closing = folded(_remark_lines(plan, chosen.ids(plan, SHORTLIST_LENGTH), width), indent=6)
     room = None if chosen.top is not None else max(1, MOST_LINES - len(above) - len(below) - len(closing) - 2)
     ids = chosen.ids(plan, room)
@@ -218,15 +218,6 @@ def energy_data(
         for suffix, which in (("_low", "low"), (middle, "expected"), ("_high", "high"))
     ]
     return [*ends, data("power_evidence", lambda row: found.evidence if (found := energy(row)) else None)]
-
-
-def _host_lines(plan: Plan) -> list[Line]:
-    """Name the GPUs that wait for another host than the rest, because their own timings did."""
-    waiting = {fit.gpu.id for fit in plan.fits if fit.latency.bound_by is Binding.LAUNCHES}
-    kept = [gpu_id for gpu_id in plan.own_hosts if gpu_id in waiting]
-    if not kept or {fit.gpu.id for fit in plan.fits} == set(plan.own_hosts):
-        return []
-    return [labelled("Host", f"{plan.host}, but {', '.join(kept)} as timed (⟨host⟩ sets one for all)")]
 
 
 def _fits_lines(plan: Plan, width: int) -> list[Line]:

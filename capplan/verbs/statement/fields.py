@@ -410,9 +410,9 @@ class HostFields:
     host: Annotated[
         Host | None,
         Option(
-            help="The machine that launches kernels, one for all GPUs, or a typical one for each card; by default a "
-            "server, and GPUs whose waits for a host were timed keep that host.",
-            topic=Topic.WORKLOAD, doors=ON_PAGE | Door.SWEEP, label="Host", placeholder="server, or as timed",
+            help="The machine that launches kernels: one for all GPUs, by default a server, or for each card that of "
+            "its own timings or its year.",
+            topic=Topic.WORKLOAD, doors=ON_PAGE | Door.SWEEP, label="Host", placeholder="server",
         ),
     ] = None  # fmt: skip
 
