@@ -168,8 +168,8 @@ _WEAK = """\
 - Attention kernels and matrix products of LLM shapes are 10 to 25 % off on a GPU whose own were not seen.
 - Only three consumer and workstation GPUs have rows by the thousand, each of another architecture; data-centre GPUs
   have a few batch curves and single kernels, and intervals of their own. Compiled rows are of two of them.
-- GPUs with more than 16 bytes of bandwidth per clock and multiprocessor (B200) are taken as having 16: no whole model
-  was timed on one.
+- Of GPUs with more than 13.4 bytes of bandwidth per clock and multiprocessor (GH200, H200, B200) no whole model was
+  timed. What kernels stream there is the same law carried on; by what it slows them beyond 13.4 their intervals widen.
 - The power limit's effect on whole steps is seen on one capped card; on matrix products, on 63 GPUs (sustained.md).
   Cards of 70 to 75 W throttle under long fp32 loads to less than their short kernels tell (P4).
 - Rules of the graph (which convolutions are grouped without a fast kernel, half-precision norms in timm's older

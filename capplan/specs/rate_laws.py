@@ -42,10 +42,12 @@ _LAWS_NUMBERS = (
     "desktop_share",
     "older_torch_half_width",
     "unseen_architecture_half_width",
+    "unseen_generation_half_width",
     "unseen_libraries_half_width",
     "unsplit_flops",
     "gathered_bytes",
     "cuda_call",
+    "block_bytes",
 )
 _SINGLE_NUMBERS = ("issued_at_clock", *_LAWS_NUMBERS)
 _ISSUE = "issue_share"

@@ -203,7 +203,7 @@ def _serving_step(kernel: MeasuredKernel, gpu: GpuSpec, laws: RateLaws) -> Timed
         work=KernelWork(
             flops=_one(kernel.flops), read_bytes=_one(kernel.read_bytes), written_bytes=_one(kernel.written_bytes),
             weight_bytes=_one(kernel.weight_bytes), k=_one(kernel.k), utilisation=used, serial=zero,
-            launches=_one(1.0), misaligned=zero, strided=zero, foreign_layout=zero,
+            launches=_one(1.0), misaligned=zero, strided=zero, foreign_layout=zero, stretch=_one(1.0),
         ),
         peak_flops_per_s=kernel_peaks(rates, label=label, peak_use=in_half),
         bandwidth_bytes_per_s=rates.bandwidth_bytes_per_s,

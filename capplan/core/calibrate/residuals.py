@@ -433,7 +433,7 @@ def kernel_slopes(work: KernelWork, rates: KernelRates, constants: GlobalConstan
     compute, memory = (np.where(joins, part / joined, 1.0) for part in (found.compute_s, found.memory_s))
     passes = rates.layout_passes * work.foreign_layout * found.missed_bytes / rates.bandwidth_bytes_per_s
     streamed = found.memory_s - passes
-    per_byte = (1 + rates.strided * work.strided) / (rates.bandwidth_bytes_per_s * rates.bandwidth)
+    per_byte = (1 + rates.strided * work.strided) * work.stretch / (rates.bandwidth_bytes_per_s * rates.bandwidth)
     missed = found.missed_bytes / np.maximum(work.read_bytes + work.written_bytes, 1.0)
     lost_to_k = rates.half_k / (work.k + rates.half_k)
     by_compute = -compute * found.compute_s

@@ -138,11 +138,13 @@ class RateLaws:
     `desktop_share` is what a call takes on the host of a player's card against a server's of the same year: desktop
     CPUs have the higher clocks. `older_torch_half_width` is how far steps of a torch version before all that were timed
     may lie, in logs; `unseen_architecture_half_width` what an architecture adds in square that was not timed, its
-    relatives were; `unseen_libraries_half_width` where no relative was, so that its vendor's libraries were not either.
+    relatives were, `unseen_generation_half_width` what one adds that is newer than all that were timed;
+    `unseen_libraries_half_width` where no relative was, so that its vendor's libraries were not either.
     `unsplit_flops` is the arithmetic of one output of a depthwise convolution of 2³¹ elements and more, for each
     element of an image's row. [FLOP] `gathered_bytes` is what reading one element counts as where channels-last images
     are written row-major. `cuda_call` is how many times as long a call of PyTorch takes on CUDA tensors as on those of
-    the CPU: its allocator, streams, cuDNN's plans and the model's own Python.
+    the CPU: its allocator, streams, cuDNN's plans and the model's own Python. `block_bytes` is what one thread block
+    streams at most in a clock. [bytes]
     """
 
     sustained: SustainedLaws
@@ -153,10 +155,12 @@ class RateLaws:
     desktop_share: float
     older_torch_half_width: float
     unseen_architecture_half_width: float
+    unseen_generation_half_width: float
     unseen_libraries_half_width: float
     unsplit_flops: float
     gathered_bytes: float
     cuda_call: float
+    block_bytes: float
     transfer: Transfer
     quantised: QuantisedLaws
     data_parallel: DataParallelLaws = field(default_factory=DataParallelLaws)
@@ -185,10 +189,12 @@ GUESSED_LAWS = RateLaws(
     desktop_share=1.0,
     older_torch_half_width=0.1,
     unseen_architecture_half_width=0.15,
+    unseen_generation_half_width=0.2,
     unseen_libraries_half_width=0.35,
     unsplit_flops=0.05,
     gathered_bytes=8.0,
     cuda_call=4.0,
+    block_bytes=10.0,
     transfer=Transfer(rich_weight=1.0, common_weight=1.0, torch_half_width={}),
     quantised=QuantisedLaws(),
 )
@@ -275,13 +281,42 @@ def streaming_share(gpu: GpuSpec, cost: StreamingCost, *, in_half: bool) -> floa
     By Little's law a multiprocessor must keep its bytes per clock times the memory's latency under way. Kernels of
     models keep a fixed number under way, so that GPUs with much bandwidth per multiprocessor and clock lose more.
     Vector loads of PyTorch's pointwise kernels hold four elements, so that half as many bytes are under way in 16 bits
-    as in fp32.
+    as in fp32. The law goes on beyond the GPUs that it was chosen on: ResNet-50's training on A100s, left out with all
+    GPUs of more demand than a V100, is predicted at 0.93 of its time, and at 0.89 if the law ended with the V100. A
+    stream of one load a thread reaches 0.65 of an H200's printed bandwidth, long copies 0.84 (te42kyfo/gpu-benches,
+    gpu-stream/h200.txt, read 2026-11-27).
     """
+    return _streamed(_demand(gpu), cost, in_half=in_half)
+
+
+def streaming_doubt(gpu: GpuSpec, cost: StreamingCost, *, in_half: bool) -> float:
+    """Return by how much the law of streaming slows a GPU beyond the one of most demand that was timed, in logs.
+
+    No step tells how far it goes on there: an interval adds this in square. 0 for GPUs of less demand.
+    """
+    beyond = max(_demand(gpu), cost.most_demand)
+    ratio = _streamed(cost.most_demand, cost, in_half=in_half) / _streamed(beyond, cost, in_half=in_half)
+    return max(0.0, math.log(ratio))
+
+
+def _demand(gpu: GpuSpec) -> float:
+    """Return the bytes per clock and multiprocessor of a GPU's memory, 0 where it has or states no multiprocessors."""
     if not gpu.unit_count or not gpu.boost_clock_hz:
+        return 0.0
+    demand = gpu.memory_bandwidth_bytes_per_s / (gpu.unit_count * gpu.boost_clock_hz)
+    return demand if demand <= _MOST_OF_MULTIPROCESSOR else 0.0
+
+
+def _streamed(demand: float, cost: StreamingCost, *, in_half: bool) -> float:
+    if not demand:
         return 1.0
-    demand = min(gpu.memory_bandwidth_bytes_per_s / (gpu.unit_count * gpu.boost_clock_hz), cost.most_demand)
     per_byte = cost.in_half if in_half else cost.in_single
     return (1 + per_byte * cost.typical_demand) / (1 + per_byte * demand)
+
+
+_MOST_OF_MULTIPROCESSOR = 64.0
+"""More bytes than an L2 hands one multiprocessor a clock: an A100's reads 5,120 for 108 of them (NVIDIA's A100
+whitepaper, from memory). Units that would take more are none, such as Gaudi's matrix engines. [bytes]"""
 
 
 def power_law(law: SustainedShareLaw, *, family: str, consumer: bool, flops_per_s: float, tdp_w: float) -> float:

@@ -11,7 +11,7 @@ from typing import Any
 from capplan.core.latency import classes as kinds
 from capplan.core.latency.kernel_time import PeakUse
 from capplan.core.ops.catalogue import OperatorClass, operator_class
-from capplan.core.ops.convolutions import group_count
+from capplan.core.ops.convolutions import group_count, is_channels_last
 from capplan.core.ops.flops import kernel_flops, traffic
 from capplan.core.trace.types import ITEM_BYTES, Kernel, MemoryFormat
 from capplan.core.workload import Workload
@@ -156,7 +156,8 @@ def training_rows(kernel: Kernel, workload: Workload, batch: int, *, use: PeakUs
     if name.startswith("native_batch_norm") and bool(
         kernel.attributes.get("training", kernel.attributes.get("train", False))
     ):
-        return [_moved(kernel, batch, kinds.BATCH_NORM_TRAINING, passes=2)]
+        blocks = 0.0 if is_channels_last(kernel) else float(kernel.inputs[0].shape_at(batch)[1])
+        return [{**_moved(kernel, batch, kinds.BATCH_NORM_TRAINING, passes=2), "blocks": blocks}]
     if name in ("native_layer_norm_backward", "native_group_norm_backward", "_fused_rms_norm_backward"):
         return [_moved(kernel, batch, kinds.NORM_GRADIENT, passes=2)]
     if name.endswith("pool2d_with_indices_backward") or name.endswith("pool2d_backward"):

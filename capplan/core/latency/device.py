@@ -55,6 +55,7 @@ class DeviceRates:
     `bandwidth_bytes_per_s` is what kernels of models sustain, `printed_bandwidth_bytes_per_s` printed.
     `issued_flops_per_s` is what multiprocessors start of 16-bit products by their clock alone: see `kernel_peaks`.
     `issue_share` is the share of each class's time that goes to other units than tensor cores on a GeForce card.
+    `block_bytes_per_s` is what one thread block streams at most.
     `on_tensor_cores` says of each `PeakUse` whether tensor cores, with their wishes for layout and alignment, do it.
     """
 
@@ -66,6 +67,7 @@ class DeviceRates:
     units: float
     issued_flops_per_s: float
     issue_share: FloatArray
+    block_bytes_per_s: float
     on_tensor_cores: BoolArray
 
     @property
@@ -115,6 +117,7 @@ def device_rates(
         units=float(gpu.unit_count or max(1, round(vector / 0.5e12))),
         issued_flops_per_s=_issued(gpu, laws),
         issue_share=_issue_shares(laws),
+        block_bytes_per_s=laws.block_bytes * gpu.boost_clock_hz if gpu.boost_clock_hz else np.inf,
         on_tensor_cores=on_tensor_cores,
     )
 
@@ -310,6 +313,7 @@ def cpu_rates(cpu: GpuSpec, workload: Workload) -> DeviceRates | Unsupported:
         l2_bytes=float(cpu.l2_bytes or 8 * 2**20),
         issued_flops_per_s=np.inf,
         issue_share=np.zeros(len(kinds.ALL_CLASSES)),
+        block_bytes_per_s=np.inf,
         units=1.0,  # products are cut into blocks that fit any number of cores
         on_tensor_cores=np.ones(len(PeakUse), dtype=bool),  # no Winograd, which oneDNN leaves out unless asked
     )

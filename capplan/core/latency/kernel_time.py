@@ -28,7 +28,10 @@ class KernelTimes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KernelWork:
-    """What kernels do, in arrays that broadcast: see `KernelTable`."""
+    """What kernels do, in arrays that broadcast: see `KernelTable`.
+
+    `stretch` is how much longer a kernel of few thread blocks streams than one that fills the GPU.
+    """
 
     flops: FloatArray
     read_bytes: FloatArray
@@ -41,6 +44,7 @@ class KernelWork:
     misaligned: FloatArray
     strided: FloatArray
     foreign_layout: FloatArray
+    stretch: FloatArray
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +79,8 @@ def kernel_times(work: KernelWork, rates: KernelRates, constants: GlobalConstant
     moved = work.read_bytes + work.written_bytes
     missed = 1 - constants.l2_hit / (1 + (moved / (constants.l2_reach * rates.l2_bytes)) ** constants.l2_sharpness)
     weighted = (work.read_bytes + rates.write_weight * work.written_bytes) * missed + work.weight_bytes
-    memory_s = weighted * (1 + rates.strided * work.strided) / (rates.bandwidth_bytes_per_s * rates.bandwidth)
+    weighted = weighted * (1 + rates.strided * work.strided) * work.stretch
+    memory_s = weighted / (rates.bandwidth_bytes_per_s * rates.bandwidth)
     passes = rates.layout_passes * work.foreign_layout
     memory_s = memory_s + passes * moved * missed / rates.bandwidth_bytes_per_s
     efficiency = (

@@ -57,7 +57,8 @@ class KernelTable:
     `slowdown` is how much longer arithmetic takes than that of a 16-bit product at the same share of its peak, `spread`
     how far a quantised kernel may lie from that, in logs. `unsplit_flops` is the arithmetic of an output where a tensor
     has 2³¹ elements and more, 0 where that makes no difference. [FLOP] `gathered_bytes` are what reads of single
-    elements, each from another line of the cache, count as beyond their size.
+    elements, each from another line of the cache, count as beyond their size. `blocks` are the thread blocks of kernels
+    that may have too few of them for a GPU, 0 of all others.
     """
 
     batches: tuple[int, ...]
@@ -85,6 +86,7 @@ class KernelTable:
     spread: FloatArray
     unsplit_flops: FloatArray
     gathered_bytes: FloatArray
+    blocks: FloatArray
 
     @property
     def fused_count(self) -> FloatArray:
@@ -121,6 +123,7 @@ class KernelRow:
     unsplit_flops: float = 0.0
     gathered_bytes: float = 0.0
     launches: float = 1.0
+    blocks: float = 0.0
     path: AttentionPath = AttentionPath.ALWAYS
 
 
@@ -128,7 +131,7 @@ _OVER_BATCHES = (
     "flops", "read_bytes", "written_bytes", "weight_bytes", "gathered_bytes", "m", "n", "k", "groups", "serial",
 )  # fmt: skip
 _FLAGS = ("misaligned", "strided", "foreign_layout", "winograd")
-_AT_ANY_BATCH = ("launches", "slowdown", "spread", "unsplit_flops")
+_AT_ANY_BATCH = ("launches", "slowdown", "spread", "unsplit_flops", "blocks")
 
 
 def kernel_table(step: ExecutedStep, *, batches: Sequence[int], anchors: Sequence[int] = ()) -> KernelTable:

@@ -297,7 +297,20 @@ def kernel_work(table: KernelTable, rates: Sequence[DeviceRates]) -> KernelWork:
         misaligned=np.where(table.misaligned[:, None], lost, 0.0),
         strided=table.strided[:, None].astype(float),
         foreign_layout=(table.foreign_layout[:, None] & on_tensor_cores).astype(float),
+        stretch=_stretch(table, rates),
     )
+
+
+def _stretch(table: KernelTable, rates: Sequence[DeviceRates]) -> FloatArray:
+    """Return how much longer kernels of few thread blocks stream than those that fill a GPU, [GPU, kernel, 1].
+
+    Batch norms of row-major images train with one block for each channel (cuDNN's `bn_fw_tr_1C11_kernel_NCHW`,
+    `batch_norm_collect_statistics_kernel` in aten/src/ATen/native/cuda/Normalization.cuh), so that the first layers'
+    few channels leave multiprocessors idle, most of them where there are many.
+    """
+    streamed = np.array([rate.bandwidth_bytes_per_s / rate.block_bytes_per_s for rate in rates])[:, None, None]
+    blocks = np.where(table.blocks > 0, table.blocks, np.inf)[None, :, None]
+    return np.asarray(np.hypot(1.0, streamed / blocks))
 
 
 _BATCHED = CLASS_INDEX[BATCHED_MATMUL]

@@ -11,6 +11,7 @@ from capplan.core.gpus.rate_laws import (
     half_share,
     power_law,
     single_share,
+    streaming_doubt,
     streaming_share,
 )
 from capplan.core.gpus.spec import ChipDesign, GpuSpec, MeasuredRate, Microbenchmark, PeakKind, Quality, Regime
@@ -103,3 +104,16 @@ def test_bandwidth_per_multiprocessor_and_clock_costs_streaming() -> None:
     expected = (1 + 0.0125 * 4.5) / (1 + 0.0125 * 6.73)
     assert streaming_share(wide, LAWS.streaming, in_half=False) == pytest.approx(expected, abs=0.001)
     assert streaming_share(replace(wide, unit_count=None), LAWS.streaming, in_half=True) == 1
+
+
+def test_streaming_is_in_doubt_beyond_the_most_demand_that_was_timed() -> None:
+    # 4.8 TB/s over 132 multiprocessors at 1.98 GHz are 18.37 bytes per clock (H200). Where 16 was the most that was
+    # timed, the law slows by (1 + 0.025 · 18.37) / (1 + 0.025 · 16) = 1.0423 beyond it, 0.0414 in logs.
+    h200 = replace(gpu(), memory_bandwidth_bytes_per_s=4.8e12, unit_count=132, boost_clock_hz=1.98e9)
+    cost = replace(LAWS.streaming, most_demand=16.0)
+    assert streaming_doubt(h200, cost, in_half=True) == pytest.approx(0.0414, abs=1e-4)
+    assert streaming_doubt(h200, replace(cost, most_demand=20.0), in_half=True) == 0
+    # A unit that takes 745 bytes a clock (Gaudi 2) is no multiprocessor: the law says nothing of it.
+    gaudi = replace(gpu(), memory_bandwidth_bytes_per_s=2.46e12, unit_count=2, boost_clock_hz=1.65e9)
+    assert streaming_doubt(gaudi, cost, in_half=True) == 0
+    assert streaming_share(gaudi, cost, in_half=True) == 1

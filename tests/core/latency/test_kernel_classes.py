@@ -105,6 +105,7 @@ def rates(*, issued_flops_per_s: float, has_tensor_cores: bool = True) -> Device
         units=1.0,
         issued_flops_per_s=issued_flops_per_s,
         issue_share=np.array([_ISSUE_SHARES.get(label.removesuffix(" nhwc"), 0.0) for label in ALL_CLASSES]),
+        block_bytes_per_s=np.inf,
         on_tensor_cores=on_tensor_cores,
     )
 

@@ -1,13 +1,19 @@
 """Gradients and optimizers as rows of the latency model."""
 
+from dataclasses import replace
+
 import pytest
 
+from capplan.core.gpus.rate_laws import GUESSED_LAWS
 from capplan.core.latency.classes import ALL_CLASSES
+from capplan.core.latency.device import DeviceRates, device_rates
 from capplan.core.latency.op_table import kernel_table
+from capplan.core.latency.predict import kernel_work
 from capplan.core.latency.step import ExecutedStep
-from capplan.core.trace.types import Affine, Kernel, Op, Operand, Phase, Recording
+from capplan.core.trace.types import Affine, Kernel, MemoryFormat, Op, Operand, Phase, Recording
 from capplan.core.workload import Configuration, ModelSharding, Training, Variant, Workload
 from tests.core.compiled.fusion_cases import Tape
+from tests.core.latency.latency_cases import gpu
 
 
 def operand(*shape, weight=False, dtype="half"):
@@ -63,15 +69,29 @@ def test_the_first_convolution_needs_no_gradient_of_its_input():
     assert rows(convolution_backward((0, 1, 0)))[1] == ["conv weight gradient"]
 
 
-def test_batch_norm_reads_its_input_twice_in_training():
-    image = operand(1, 32, 8, 8)
+def batch_norm(image):
     terms = tuple(operand(32, weight=True, dtype="float32") for _ in range(2))
-    kernel = Kernel(
+    return Kernel(
         name="aten.native_batch_norm", inputs=(image, *terms), outputs=(image,), attributes={"training": True}
     )
-    table, labels = rows(kernel)
+
+
+def test_batch_norm_reads_its_input_twice_in_training():
+    table, labels = rows(batch_norm(operand(1, 32, 8, 8)))
     assert labels == ["batch norm training"]
     assert table.read_bytes[0, 0] == 2 * 4 * 32 * 64 * 2
+
+
+def test_a_batch_norm_of_row_major_images_has_a_thread_block_for_each_channel():
+    # 32 blocks of 10 GB/s stream 320 GB/s where the memory gives 960: √(1 + 3²) times as long as all of it would take.
+    held = device_rates(gpu(), WORKLOAD, GUESSED_LAWS)
+    assert isinstance(held, DeviceRates)
+    rates = replace(held, bandwidth_bytes_per_s=960e9, block_bytes_per_s=10e9)
+    table, _ = rows(batch_norm(operand(1, 32, 8, 8)))
+    assert kernel_work(table, [rates]).stretch.item() == pytest.approx(10**0.5)
+    beside = replace(operand(1, 32, 8, 8), memory_format=MemoryFormat.CHANNELS_LAST)
+    table, _ = rows(batch_norm(beside))
+    assert kernel_work(table, [rates]).stretch.item() == 1
 
 
 @pytest.mark.parametrize(("version", "launches"), [((1, 12), 120), ((2, 4), 3)])
