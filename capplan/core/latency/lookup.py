@@ -7,7 +7,7 @@ from functools import cache
 import numpy as np
 
 from capplan.core.assumed import FORK_JOIN_S, INHERITED_SHARE, UNCALIBRATED_HALF_WIDTH, UNCALIBRATED_WORKLOAD
-from capplan.core.gpus.rate_laws import Transfer
+from capplan.core.gpus.rate_laws import Transfer, streaming_doubt
 from capplan.core.gpus.spec import GpuSpec, Microbenchmark, PeakKind
 from capplan.core.latency.calibration import (
     CLASS_FIELDS,
@@ -300,7 +300,14 @@ def interval_sides(calibration: Calibration | None, gpu: GpuSpec, workload: Work
             below=float(np.hypot(of_host.below, host.between_others)),
             above=float(np.hypot(of_host.above, host.between_others)),
         )
-    return _sides(calibration, device, gpu, workload), of_host
+    return _widened(_sides(calibration, device, gpu, workload), _beyond_timed(calibration, gpu, workload)), of_host
+
+
+def _beyond_timed(calibration: Calibration, gpu: GpuSpec, workload: Workload) -> float:
+    """Return what a GPU's device adds in square that asks more of each multiprocessor than any that was timed."""
+    if is_known(calibration, gpu) or workload.framework.is_engine:
+        return 0.0
+    return streaming_doubt(gpu, calibration.laws.streaming, in_half=precision_key(workload) == "half") ** 2
 
 
 def _widens_few_rows(calibration: Calibration, gpu: GpuSpec, workload: Workload) -> bool:
@@ -310,10 +317,10 @@ def _widens_few_rows(calibration: Calibration, gpu: GpuSpec, workload: Workload)
 
 
 def _is_foreign_host(calibration: Calibration, gpu: GpuSpec, workload: Workload) -> bool:
-    """Return True if steps that wait for the host were timed on others' hosts alone.
+    """Return True if steps that wait for the host add the spread of hosts: none that is asked about was timed.
 
-    What GPUs of few rows are off when they are left out is the spread of hosts, too; it is in the sides of an unknown
-    GPU of their architectures already.
+    What GPUs of few rows are off when they are left out is that spread, too; it is in the sides of an unknown GPU of an
+    architecture without timed steps already.
     """
     if measured_host(calibration, workload) is not None or calibration.serves != "eager":
         return False
@@ -352,7 +359,7 @@ def _sides(calibration: Calibration, cell: IntervalWidth, gpu: GpuSpec, workload
             squares += calibration.laws.unseen_architecture_half_width**2
         return _widened(cell, squares)
     if not (is_known(calibration, gpu) and _knows_precision(calibration, gpu, workload)):
-        squares += _between(cell, gpu) ** 2
+        squares += _between(calibration, cell, gpu) ** 2
         squares += unseen_half_width(calibration, gpu) ** 2
     squares += _between_versions(calibration, workload) ** 2
     if calibration.serves != workload_kind(workload) or cell.rows < _FEW_ROWS:
@@ -362,11 +369,19 @@ def _sides(calibration: Calibration, cell: IntervalWidth, gpu: GpuSpec, workload
 
 def unseen_half_width(calibration: Calibration, gpu: GpuSpec) -> float:
     """Return what an architecture that was not timed adds to an interval in square: more where no relative was."""
-    source = architecture_source(calibration, gpu)
+    source, laws = architecture_source(calibration, gpu), calibration.laws
     if source == architecture_key(gpu):
         return 0.0
-    laws, is_foreign = calibration.laws, source is None and not gpu.is_cpu
-    return laws.unseen_libraries_half_width if is_foreign else laws.unseen_architecture_half_width
+    if source is None and not gpu.is_cpu:
+        return laws.unseen_libraries_half_width
+    is_newer = gpu.compute_capability is not None and gpu.compute_capability > _newest_timed(calibration)
+    return laws.unseen_generation_half_width if is_newer else laws.unseen_architecture_half_width
+
+
+def _newest_timed(calibration: Calibration) -> tuple[int, int]:
+    """Return the highest compute capability whose steps were timed, (0, 0) for none."""
+    timed = [factors.architecture for factors in calibration.gpus.values() if factors.rows]
+    return max((_version(name) for name in timed if name[:1].isdigit()), default=(0, 0))
 
 
 def _between_versions(calibration: Calibration, workload: Workload) -> float:
@@ -379,7 +394,7 @@ def _between_versions(calibration: Calibration, workload: Workload) -> float:
     return max(known, laws.older_torch_half_width) if is_older else known
 
 
-def _widened(cell: IntervalWidth, squares: float) -> Sides:
+def _widened(cell: IntervalWidth | Sides, squares: float) -> Sides:
     """Return a cell's sides with what is added to both in square."""
     return Sides(below=float(np.sqrt(cell.below**2 + squares)), above=float(np.sqrt(cell.above**2 + squares)))
 
@@ -395,9 +410,9 @@ def _timed_in_single(calibration: Calibration) -> list[DeviceFactors]:
     return [factors for factors in calibration.gpus.values() if factors.single_rows]
 
 
-def _between(cell: IntervalWidth, gpu: GpuSpec) -> float:
+def _between(calibration: Calibration, cell: IntervalWidth, gpu: GpuSpec) -> float:
     """Return the spread of GPUs that were held out, with as much evidence as there is for this one."""
-    if architecture_key(gpu) in REFERENCE_ARCHITECTURES:
+    if is_timed_architecture(calibration, gpu):
         return cell.between_gpus if has_microbenchmarks(gpu) else cell.between_sheets
     return cell.between_others if has_microbenchmarks(gpu) else cell.between_other_sheets
 
