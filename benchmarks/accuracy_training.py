@@ -1,36 +1,44 @@
 """Remake docs/accuracy-training.md and training.yaml: training steps on GPUs that the fit had not seen.
 
     python benchmarks/accuracy_training.py ../shared/data/training/lambda-training.csv.gz \\
-        ../shared/data/training/llm-training.csv.gz -o docs/accuracy-training.md --calibrations capplan/calibrations
+        ../shared/data/training/llm-training.csv.gz --anchors ../shared/data/measured/latency-timm.csv.gz \\
+        -o docs/accuracy-training.md --calibrations capplan/calibrations
 
 Steps of one RTX 3090 by the thousand (timm's tables) fix the classes of kernels: `benchmarks/accuracy.py` fits them and
 keeps the constants in benchmarks/calibrations/training-timm.yaml. The rows of `training_rows.py` are added to them, and
-a GPU, its chip, its architecture or a model are left out in turn. Also fitted are what several GPUs of a machine cost
-(`data_parallel` in rates.yaml) and what an architecture adds that was not timed (`unseen_architecture_half_width`).
+a GPU, its chip, its architecture, its generation with all later ones, or a model are left out in turn, alone and
+together. Each row's distance from what is left decides which width its interval has: its architecture was timed on
+another GPU, it was not, or it is newer than all that were. Each width is the smallest that covers 90 % of the rows at
+its distance over all splits, and 88 % in the hardest of them.
+
+`--anchors` adds steps of some small models of timm's tables again, so that a law that training-timm.yaml was fitted
+without (`block_bytes`) moves what other GPUs take and not the RTX 3090. Also fitted are what several GPUs of a machine
+cost (`data_parallel` in rates.yaml) and, with `--choose-blocks`, `block_bytes`: the best of `BLOCK_BYTES` where chips
+are left out.
 """
 
 import argparse
 import csv
 import tempfile
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
+from enum import StrEnum
 from pathlib import Path
 
 import numpy as np
 from accuracy import group_biases
+from numpy.typing import NDArray
 from training_rows import COLUMNS, mapped
 
 from capplan.app.calibration.calibrate import described_steps
 from capplan.app.calibration.measured_models import group_runs, trace_folder
 from capplan.core.calibrate.dataset import FitRows, TimedStep
 from capplan.core.calibrate.fit import (
-    HeldOutErrors,
-    bias_spread,
+    StringArray,
     fit_rows,
     predict_without,
     sides,
-    unseen_sd,
 )
 from capplan.core.calibrate.measured import MeasuredStep
 from capplan.core.calibrate.residuals import LatencyFit
@@ -38,7 +46,7 @@ from capplan.core.calibrate.validation import error_statistics
 from capplan.core.gpus.rate_laws import DataParallelLaws, RateLaws
 from capplan.core.latency.calibration import Calibration, IntervalWidth
 from capplan.core.latency.data_parallel import Link, all_reduce_s, gradient_bytes, link_of
-from capplan.core.numbers import BoolArray, FloatArray
+from capplan.core.numbers import BoolArray, FloatArray, IntArray
 from capplan.core.origin import Origin
 from capplan.specs import Gpus, load_gpus
 from capplan.specs.calibration import dump_calibration, load_calibration
@@ -48,7 +56,21 @@ from capplan.specs.rate_laws import RATES_FILE, LawsOrigin, load_rate_laws, repl
 _DEVIATIONS: Mapping[str, float] = {"architecture": 0.05, "torch": 0.07, "precision": 0.3}
 """How far versions may deviate of which a few steps each are added to a calibration; GPUs may by 0.06."""
 BASE = Path(__file__).parent / "calibrations" / "training-timm.yaml"
-_COMMAND = "python benchmarks/accuracy_training.py lambda-training.csv.gz llm-training.csv.gz"
+_COMMAND = (
+    "python benchmarks/accuracy_training.py lambda-training.csv.gz llm-training.csv.gz --anchors latency-timm.csv.gz"
+)
+ANCHORS = frozenset(
+    f"timm:{name}"
+    for name in (
+        "cspresnet50", "densenet121", "dla34", "efficientnet_b0", "efficientnet_lite0", "ese_vovnet39b", "fbnetc_100",
+        "ghostnet_100", "hardcorenas_a", "mobilenetv2_100", "mobilenetv3_large_100", "regnetx_016", "regnety_032",
+        "repvgg_b0", "res2net50_26w_4s", "resnet18", "resnet26d", "resnet50", "resnext50_32x4d", "semnasnet_100",
+        "spnasnet_100", "tf_efficientnetv2_b0", "vgg16_bn", "vovnet39a",
+    )
+)  # fmt: skip
+"""Small convolutional networks of timm's tables, with batch norms of 8 to 2,048 channels."""
+BLOCK_BYTES = (4.0, 5.7, 8.0, 11.3, 16.0, 1e9)
+"""Candidates: bytes that one thread block streams in a clock. [bytes]"""
 CHIPS = {
     "a100": "GA100", "h100": "GH100", "v100": "GV100", "quadro-rtx-5000": "TU104", "quadro-rtx": "TU102",
     "rtx-3070": "GA104", "rtx-a4000": "GA104", "rtx-a": "GA102", "a10": "GA102", "rtx-30": "GA102", "rtx-4090": "AD102",
@@ -69,12 +91,13 @@ class Rows:
     """Steps on one GPU as they were measured and as the fit sees them, those on several, and the sizes of gradients."""
 
     alone: Sequence[tuple[MeasuredStep, TimedStep]]
+    anchors: Sequence[TimedStep]
     together: Sequence[MeasuredStep]
     gradients: Mapping[tuple[object, ...], int]
 
 
-def read_rows(paths: Iterable[Path], gpus: Gpus, traces: Path | None) -> Rows:
-    """Map, trace and describe the rows of some files."""
+def read_rows(paths: Iterable[Path], anchors: Path | None, gpus: Gpus, traces: Path | None) -> Rows:
+    """Map, trace and describe the rows of some files, and the anchors among those of timm's tables."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "training-rows.csv"
         with path.open("w", newline="") as stream:
@@ -87,6 +110,7 @@ def read_rows(paths: Iterable[Path], gpus: Gpus, traces: Path | None) -> Rows:
         alone=tuple(
             described_steps([step for step in steps if step.workload.gpu_count == 1], gpus, traces, serves="training")
         ),
+        anchors=tuple(anchor_steps(anchors, gpus, traces)) if anchors else (),
         together=tuple(step for step in steps if step.workload.gpu_count > 1),
         gradients={
             (run.model, run.arguments, run.configuration): gradient_bytes(
@@ -97,74 +121,211 @@ def read_rows(paths: Iterable[Path], gpus: Gpus, traces: Path | None) -> Rows:
     )
 
 
+def anchor_steps(path: Path, gpus: Gpus, traces: Path | None) -> Iterator[TimedStep]:
+    """Yield the anchors as steps of a GPU of their own, so that they tell nothing of another's factors."""
+    steps = [step for step in read_measured(path).steps if step.model in ANCHORS]
+    for _, step in described_steps(steps, gpus, traces, serves="training"):
+        yield replace(step, gpu=_ANCHOR)
+
+
+_ANCHOR = "anchor"
+
+
+class Distance(StrEnum):
+    """How far a row is from what was not left out, by its GPU's architecture."""
+
+    TIMED = "timed on another GPU"
+    UNTIMED = "not timed"
+    NEWER = "newer than all that were timed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Split:
+    """One way of leaving rows out: their log errors, and each row's distance from what was left; "" is its own GPU."""
+
+    errors: FloatArray
+    distances: NDArray[np.object_]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judged:
-    """The fit to all rows, and its errors with groups left out: by GPU, chip, architecture, model, and two of them."""
+    """The fit to all rows, and its errors with groups left out, from the easiest split to the hardest."""
 
     fit: LatencyFit
     constants: FloatArray
-    gpu: HeldOutErrors
-    chip: HeldOutErrors
-    architecture: HeldOutErrors
-    model: HeldOutErrors
-    gpu_and_model: HeldOutErrors
-    chip_and_model: HeldOutErrors
-    names: Mapping[str, Sequence[str]]
+    splits: Mapping[str, Split]
+    sheet: FloatArray
+    names: Mapping[str, StringArray]
 
 
-def judge(rows: Rows, base: Calibration, laws: RateLaws) -> Judged:
-    """Fit the rows and leave groups of them out in turn."""
-    steps = [step for _, step in rows.alone]
-    numbers = fit_rows(steps, laws)
+GPU, CHIP, ARCHITECTURE, LATER = "each GPU", "each chip", "each architecture", "each generation and all later ones"
+GPU_MODEL, CHIP_MODEL, LATER_MODEL = (f"{name}, and the network" for name in (GPU, CHIP, LATER))
+MODEL = "each network, its GPU known"
+_BASE_ARCHITECTURE, _BASE_GPU = "8.6", "rtx-3090"
+
+
+def judge(rows: Rows, base: Calibration, laws: RateLaws, *, only: Sequence[str] = ()) -> Judged:
+    """Fit the rows and leave groups of them out in turn, in all splits or those named."""
+    numbers = fit_rows([*(step for _, step in rows.alone), *rows.anchors], laws)
+    names = names_of(rows)
 
     def make(chosen: FitRows) -> LatencyFit:
         return LatencyFit(chosen, gpu_sd=0.06, deviation_sd=_DEVIATIONS, known=base)
 
-    names = {
+    fit = make(numbers)
+    best = fit.fit()
+    capability = np.array([tuple(map(int, name.split("."))) for name in names["architecture"]])
+    order = capability @ (100, 1)
+    splits, sheet = {}, np.full(len(order), np.nan)
+    for name, removed, asked in left_out(names, order):
+        if only and name not in only:
+            continue
+        split = splits.setdefault(
+            name, Split(errors=np.full(len(order), np.nan), distances=np.full(len(order), "", dtype=object))
+        )
+        into = np.full(len(numbers.latency_s), np.nan)
+        own = np.zeros(len(into), dtype=bool)
+        own[: len(order)] = removed
+        wanted = np.zeros(len(into), dtype=bool)
+        wanted[: len(order)] = asked
+        bare = np.full(len(into), np.nan) if name == GPU else None
+        predict_without(numbers, make, own, wanted, into, start=best, sheet=bare)
+        split.errors[asked] = into[: len(order)][asked]
+        split.distances[asked] = [_distance(names, order, removed, row) for row in np.flatnonzero(asked)]
+        if bare is not None:
+            sheet[asked] = bare[: len(order)][asked]
+    return Judged(fit=fit, constants=best, splits=splits, sheet=sheet, names=names)
+
+
+def names_of(rows: Rows) -> dict[str, StringArray]:
+    """Return the GPU, chip, architecture and network of each step on one GPU."""
+    steps = [step for _, step in rows.alone]
+    found = {
         "gpu": [step.gpu for step in steps], "chip": [chip(step.gpu) for step in steps],
         "architecture": [step.levels["architecture"] for step in steps],
         "model": [" ".join((each.model, *each.arguments)) for each, _ in rows.alone],
     }  # fmt: skip
-    fit = make(numbers)
-    best = fit.fit()
-    found = {name: without_groups(numbers, make, start=best, groups=groups) for name, groups in names.items()}
-    for name in ("gpu", "chip"):
-        found[f"{name}_and_model"] = without_both(numbers, make, start=best, one=names[name], other=names["model"])
-    return Judged(fit=fit, constants=best, names=names, **found)
+    return {name: np.array(each) for name, each in found.items()}
 
 
-def spread_of(errors: FloatArray, groups: Sequence[str], *, without: str = "") -> float:
-    """Return the half-width that holds 90 % of groups' biases, which one group takes no part in."""
-    biases = group_biases(errors, groups)
-    return bias_spread([bias for name, bias in biases.items() if name != without], unseen_sd(load_rate_laws()))
+def left_out(names: Mapping[str, StringArray], order: IntArray) -> Iterator[tuple[str, BoolArray, BoolArray]]:
+    """Yield splits' names with the rows that a fit does not see, and those that are asked of it.
+
+    The RTX 3090's other steps stay known, so that its own generation starts with the GPUs beside it.
+    """
+    models = np.unique(names["model"])
+    for name in models:
+        yield MODEL, names["model"] == name, names["model"] == name
+    for one, other, kind in ((GPU, GPU_MODEL, "gpu"), (CHIP, CHIP_MODEL, "chip"), (ARCHITECTURE, "", "architecture")):
+        for name in np.unique(names[kind]):
+            here = names[kind] == name
+            yield one, here, here
+            for model in models if other else ():
+                yield other, here | (names["model"] == model), here & (names["model"] == model)
+    for first, last in _GENERATIONS:
+        later = order >= first
+        asked = later & (order <= last) & (names["gpu"] != _BASE_GPU)
+        yield LATER, later, asked
+        for model in models:
+            yield LATER_MODEL, later | (names["model"] == model), asked & (names["model"] == model)
 
 
-def unseen_architecture(judged: Judged) -> float:
-    """Return what an architecture that was not timed adds in square: architectures left out against GPUs left out."""
-    by_gpu = [spread_of(each.gpu, judged.names["gpu"]) for each in (judged.architecture, judged.gpu)]
-    return float(np.sqrt(max(0.0, by_gpu[0] ** 2 - by_gpu[1] ** 2)))
+_GENERATIONS = ((705, 705), (800, 806), (809, 900))
+"""Compute capabilities, as numbers, of Turing; of Ampere; of Ada and Hopper, which came in one year."""
+
+
+def _distance(names: Mapping[str, StringArray], order: IntArray, removed: BoolArray, row: int) -> Distance | str:
+    if not removed[names["gpu"] == names["gpu"][row]].all():
+        return ""
+    left = {*names["architecture"][~removed].tolist(), *([_BASE_ARCHITECTURE] if order[row] < 809 else [])}
+    if names["architecture"][row] in left:
+        return Distance.TIMED
+    newest = max(int(np.dot(tuple(map(int, name.split("."))), (100, 1))) for name in left)
+    return Distance.NEWER if order[row] > newest else Distance.UNTIMED
+
+
+def spreads(judged: Judged, rows: Rows, cells: Mapping[str, IntervalWidth], *, without: str = "") -> dict[str, float]:
+    """Return by distance the smallest half-width of GPUs that covers 90 % of rows, and 88 % in the hardest split.
+
+    Args:
+        judged: the errors of all splits.
+        rows: the rows, whose cells have sides of their own.
+        cells: these sides.
+        without: a GPU whose rows do not count.
+    """
+    below, above = sides_of(rows, cells)
+    counted = judged.names["gpu"] != without
+    found: dict[str, float] = {"": 0.0}
+    least = 0.0
+    for distance in Distance:
+        by_split = [
+            (split.errors[here], below[here], above[here])
+            for split in judged.splits.values()
+            if (here := (split.distances == distance) & np.isfinite(split.errors) & counted).any()
+        ]
+        least = next(x for x in np.arange(least, 1.0, 0.005) if _covers(by_split, float(x)))
+        found[distance] = float(least)
+    return found
+
+
+_COVERAGE, _LEAST_COVERAGE, _FEWEST = 0.9, 0.88, 20
+"""The share of all rows at a distance that intervals cover, of those of each split, and from how many rows on."""
+
+
+def _covers(by_split: Sequence[tuple[FloatArray, FloatArray, FloatArray]], spread: float) -> bool:
+    """Return True if intervals with a spread of GPUs cover what they should, over all splits and in the hardest."""
+    inside = [
+        (errors <= np.hypot(below, spread)) & (errors >= -np.hypot(above, spread)) for errors, below, above in by_split
+    ]
+    hardest = min((each.mean() for each in inside if len(each) >= _FEWEST), default=1.0)
+    return bool(np.concatenate(inside).mean() >= _COVERAGE and hardest >= _LEAST_COVERAGE)
+
+
+def sides_of(rows: Rows, cells: Mapping[str, IntervalWidth]) -> tuple[FloatArray, FloatArray]:
+    """Return the sides of each row's cell."""
+    found = [cells[step.cell] for _, step in rows.alone]
+    return np.array([cell.below for cell in found]), np.array([cell.above for cell in found])
+
+
+def chosen_blocks(rows: Rows, base: Calibration, laws: RateLaws) -> float:
+    """Return the bytes of a block with which chips left out are predicted best: by the mean error."""
+
+    def score(size: float) -> float:
+        alone = [(each, restretched(step, laws.block_bytes / size)) for each, step in rows.alone]
+        anchors = [restretched(step, laws.block_bytes / size) for step in rows.anchors]
+        judged = judge(replace(rows, alone=alone, anchors=anchors), base, laws, only=(CHIP,))
+        errors = judged.splits[CHIP].errors
+        print(f"block of {size:g} bytes: {np.abs(errors).mean():.4f} {error_statistics(errors)}", flush=True)
+        return float(np.abs(errors).mean())
+
+    return min(BLOCK_BYTES, key=score)
+
+
+def restretched(step: TimedStep, ratio: float) -> TimedStep:
+    """Return a step as if a block streamed less by a ratio: a stretch is √(1 + x²), with x ∝ 1 ÷ the block's bytes."""
+    stretch = np.sqrt(1 + ratio**2 * (step.work.stretch**2 - 1))
+    return replace(step, work=replace(step.work, stretch=stretch))
 
 
 def calibration_of(judged: Judged, base: Calibration, rows: Rows, *, made: date, sources: Sequence[str]) -> Calibration:
     """Return the base with what the rows added, and widths that were learnt from what was left out."""
     found = judged.fit.calibration(judged.constants, name=base.name)
-    between = spread_of(judged.gpu.gpu, judged.names["gpu"])
-    sheets = max(between, spread_of(judged.gpu.sheet, judged.names["gpu"]))
     cells = widths_of(judged, base, rows)
-    names = np.array(judged.names["gpu"])
-    statistics = {f"chip of {name} left out": judged.chip.gpu[names == name] for name in found.gpus}
-    for name, held in (("gpu", judged.gpu), ("chip", judged.chip), ("architecture", judged.architecture)):
-        statistics[f"{name} left out"] = held.gpu
-    errors = {name: error_statistics(each) for name, each in statistics.items()}
+    between = spreads(judged, rows, cells)[Distance.TIMED]
+    own_gpus = {name: factors for name, factors in found.gpus.items() if name != _ANCHOR}
+    names, by_chip = judged.names["gpu"], judged.splits[CHIP].errors
+    statistics = {f"chip of {name} left out": by_chip[names == name] for name in own_gpus}
+    statistics |= {f"{name} left out": split.errors for name, split in judged.splits.items()}
+    errors = {name: error_statistics(each[np.isfinite(each)]) for name, each in statistics.items()}
     assert base.origin is not None
     old = base.origin.held_out_errors
     return replace(
         base,
         constants=found.constants,
         classes=found.classes,
-        gpus={**base.gpus, **found.gpus},
+        gpus={**base.gpus, **own_gpus},
         deviations={**base.deviations, **found.deviations},
-        widths={name: with_spreads(cell, between, sheets) for name, cell in cells.items()},
+        widths={name: with_spread(cell, between) for name, cell in cells.items()},
         origin=Origin(
             made=made,
             command=_COMMAND,
@@ -188,7 +349,7 @@ def widths_of(judged: Judged, base: Calibration, rows: Rows) -> dict[str, Interv
     models that were; those that were timed lie off as within a GPU that was left out.
     """
     single = is_single(rows)
-    below, above, count = sides(judged.model.gpu[single])
+    below, above, count = sides(judged.splits[MODEL].errors[single])
     unknown = {
         "device nchw": base.widths["device nchw"],
         "device single": replace(base.widths["device nchw"], below=below, above=above, rows=count),
@@ -215,8 +376,9 @@ def is_single(rows: Rows) -> BoolArray:
 
 def widths_within(judged: Judged, rows: Rows, cells: Mapping[str, IntervalWidth]) -> dict[str, IntervalWidth]:
     """Return cells with the sides of timed networks on a GPU left out, whose bias is taken off."""
-    biases = group_biases(judged.gpu.gpu, judged.names["gpu"])
-    within = judged.gpu.gpu - np.array([biases[name] for name in judged.names["gpu"]])
+    errors, names = judged.splits[GPU].errors, judged.names["gpu"].tolist()
+    biases = group_biases(errors, names)
+    within = errors - np.array([biases[name] for name in names])
     found = {}
     for name, cell in cells.items():
         below, above, count = sides(within[is_single(rows) == (name == "device single")])
@@ -224,25 +386,28 @@ def widths_within(judged: Judged, rows: Rows, cells: Mapping[str, IntervalWidth]
     return found
 
 
-def with_spreads(cell: IntervalWidth, between: float, sheets: float) -> IntervalWidth:
+def with_spread(cell: IntervalWidth, between: float) -> IntervalWidth:
     """Return a cell with the spread of GPUs that were left out, which here are of all architectures."""
     return replace(
-        cell, between_gpus=between, between_others=between, between_sheets=sheets, between_other_sheets=sheets
+        cell, between_gpus=between, between_others=between, between_sheets=between, between_other_sheets=between
     )
 
 
 def covered(
-    judged: Judged, errors: FloatArray, rows: Rows, widths: Mapping[str, IntervalWidth]
+    judged: Judged, split: Split, rows: Rows, cells: Mapping[str, IntervalWidth]
 ) -> tuple[FloatArray, FloatArray]:
-    """Return which errors lie in an unseen GPU's interval, of the spread that the others tell, and half its width."""
-    inside, half = [], []
-    for index, (_, step) in enumerate(rows.alone):
-        between = spread_of(judged.gpu.gpu, judged.names["gpu"], without=step.gpu)
-        cell = widths[step.cell]
-        below, above = float(np.hypot(cell.below, between)), float(np.hypot(cell.above, between))
-        inside.append(-above <= errors[index] <= below)
-        half.append((np.exp(above) - np.exp(-below)) / 2)
-    return np.array(inside, dtype=float), np.array(half)
+    """Return which errors lie in their intervals, of spreads that the other GPUs tell, and half their widths."""
+    below, above = sides_of(rows, cells)
+    tried = np.isfinite(split.errors)
+    inside, half = np.full(len(tried), np.nan), np.full(len(tried), np.nan)
+    for gpu in np.unique(judged.names["gpu"][tried]).tolist():
+        found = spreads(judged, rows, cells, without=gpu)
+        for row in np.flatnonzero(tried & (judged.names["gpu"] == gpu)):
+            spread = found[split.distances[row]]
+            low, high = float(np.hypot(below[row], spread)), float(np.hypot(above[row], spread))
+            inside[row] = -high <= split.errors[row] <= low
+            half[row] = (np.exp(high) - np.exp(-low)) / 2
+    return inside, half
 
 
 STEP_SHARES = tuple(np.arange(0.0, 0.031, 0.0025).tolist())
@@ -332,38 +497,34 @@ def added_shares(pairs: Sequence[Pair], laws: DataParallelLaws, gpus: Gpus) -> F
     return np.array(found)
 
 
-def make_page(judged: Judged, rows: Rows, widths: Mapping[str, IntervalWidth], pairs: str, added: float) -> str:
+def make_page(judged: Judged, rows: Rows, cells: Mapping[str, IntervalWidth], pairs: str) -> str:
     """Write the page."""
-    inside, half = covered(judged, judged.gpu.gpu, rows, widths)
-    learnt = {name: widths[name] for name in ("device nchw", "device single")}
-    within = {**widths, **widths_within(judged, rows, learnt)}
-    by_class = {"gpu": judged.gpu.gpu, "both": judged.gpu_and_model.both}
-    near = {name: 100 * covered(judged, errors, rows, within)[0].mean() for name, errors in by_class.items()}
-    narrow = covered(judged, judged.gpu.gpu, rows, within)[1]
+    found = {name: covered(judged, split, rows, cells) for name, split in judged.splits.items()}
+    by_gpu, (inside, half) = judged.splits[GPU].errors, found[GPU]
     keys = {
-        "GPU": judged.names["gpu"], "model": judged.names["model"],
+        "GPU": judged.names["gpu"].tolist(), "model": judged.names["model"].tolist(),
         "precision": [each.workload.precision.value for each, _ in rows.alone],
         "torch": ["{}.{}".format(*each.workload.torch_version) for each, _ in rows.alone],
     }  # fmt: skip
+    learnt = spreads(judged, rows, cells)
     return "\n".join([
         _HEAD,
-        "| left out | rows | median | p90 | bias | covered |", "| --- | ---: | ---: | ---: | ---: | ---: |",
+        "| left out | rows | median | p90 | bias | covered | median ± |",
+        "| --- | ---: | ---: | ---: | ---: | ---: | ---: |",
         *(
-            f"{_line(f'each {name}', errors)} {100 * covered(judged, errors, rows, widths)[0].mean():.0f} |"
-            for name, errors in (
-                ("GPU", judged.gpu.gpu), ("chip", judged.chip.gpu), ("architecture", judged.architecture.gpu),
-                ("GPU and network", judged.gpu_and_model.both), ("chip and network", judged.chip_and_model.both),
-                ("GPU, and no microbenchmark of it known", judged.gpu.sheet),
-            )
+            f"{_line(name, split.errors)} {_covered_cells(*found[name])} |"
+            for name, split in judged.splits.items()
         ),
-        f"{_line('each network, its GPU known', judged.model.gpu)} – |",
-        _COVERED.format(half=100 * np.median(half), added=added, narrow=100 * np.median(narrow), **near),
-        "## Each GPU left out\n",
+        f"{_line('each GPU, and no microbenchmark of it known', judged.sheet)} – | – |",
+        _COVERED,
+        "| the GPU's architecture | of all rows left out | covered | median ± | adds in logs |",
+        "| --- | ---: | ---: | ---: | ---: |",
+        *_by_distance(judged, found, learnt),
+        "\n## Each GPU left out\n",
         "| by | | rows | median | p90 | bias | covered | median ± |",
         "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |",
         *(
-            f"| {kind} {_line(name, judged.gpu.gpu[here])} {100 * inside[here].mean():.0f} | "
-            f"{100 * np.median(half[here]):.0f} |"
+            f"| {kind} {_line(name, by_gpu[here])} {_covered_cells(inside[here], half[here])} |"
             for kind, names in keys.items()
             for name in sorted(set(names))
             if (here := np.array([each == name for each in names])).any()
@@ -372,6 +533,27 @@ def make_page(judged: Judged, rows: Rows, widths: Mapping[str, IntervalWidth], p
         pairs,
         _WEAK,
     ]) + "\n"  # fmt: skip
+
+
+def _covered_cells(inside: FloatArray, half: FloatArray) -> str:
+    return f"{100 * np.nanmean(inside):.0f} | {100 * np.nanmedian(half):.0f}"
+
+
+def _by_distance(
+    judged: Judged, found: Mapping[str, tuple[FloatArray, FloatArray]], learnt: Mapping[str, float]
+) -> list[str]:
+    """Return a line for each distance: its share of the rows that were left out, what is covered, and the widths."""
+    every = np.concatenate([split.distances for split in judged.splits.values()])
+    tried = np.concatenate([np.isfinite(split.errors) for split in judged.splits.values()])
+    inside, half = (np.concatenate([found[name][part] for name in judged.splits]) for part in (0, 1))
+    lines = []
+    for name, words in (("", "timed, on this GPU, too"), *((each, each.value) for each in Distance)):
+        here = tried & (every == name)
+        lines.append(
+            f"| {words} | {100 * here.sum() / tried.sum():.0f} % | {_covered_cells(inside[here], half[here])} | "
+            f"{learnt[name]:.3f} |"
+        )
+    return lines
 
 
 def _line(name: str, errors: FloatArray) -> str:
@@ -428,12 +610,9 @@ no step is known; the RTX 3090's steps of timm's tables, which fix the classes o
 3090 itself is left out. accuracy-compile.md has the errors of families of models on that card.
 """
 _COVERED = """
-Covered is the share of rows within the interval of 90 % of a GPU left out, in percent, with the spread that the other
-GPUs tell; half of its width is {half:.0f} % of the estimate in the middle. An architecture that was not timed adds
-{added:.2f} in square, in logs. Intervals are as wide as one needs who asks for a network and a chip of which no step
-was timed. The first line knows more: each of the three networks from other GPUs and, of most GPUs, the chip from a
-sister card, so that it is covered too well. Widths learnt from the first line alone would be {narrow:.0f} % in the
-middle and cover {gpu:.0f} % of it, but {both:.0f} % where the network was not timed either.
+Covered is the share of rows within their intervals of 90 %, in percent, and ± half of the width in the middle. A
+question is given the width of its distance from what was timed, which is learnt from all splits together, without the
+GPU that is judged:
 """
 _WEAK = """
 ## What is weak
@@ -454,6 +633,8 @@ def main() -> None:
     """Fit, judge and write."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("measured", nargs="+", type=Path)
+    parser.add_argument("--anchors", type=Path, help="timm's tables, of which some models stay in the fit")
+    parser.add_argument("--choose-blocks", action="store_true", help="try `BLOCK_BYTES` and print their errors")
     parser.add_argument("-o", "--output", type=Path, required=True)
     parser.add_argument("--calibrations", type=Path, help="the folder where training.yaml and rates.yaml are written")
     parser.add_argument("--traces", type=Path)
@@ -461,70 +642,33 @@ def main() -> None:
     words = parser.parse_args()
     gpus, laws = load_gpus(), load_rate_laws()
     base = load_calibration(BASE).parts["training"]
-    rows = read_rows(words.measured, gpus, words.traces)
+    rows = read_rows(words.measured, words.anchors, gpus, words.traces)
+    if words.choose_blocks:
+        print("block_bytes:", chosen_blocks(rows, base, laws))
+        return
     judged = judge(rows, base, laws)
     found = calibration_of(judged, base, rows, made=words.made, sources=[path.name for path in words.measured])
     pairs = pairs_of(rows)
     near = [pair for pair in pairs if not is_linkless(pair.together)]
-    parallel, added = fit_pairs(near, gpus), unseen_architecture(judged)
-    words.output.write_text(make_page(judged, rows, found.widths, pairs_table(pairs, parallel, gpus), added))
+    parallel, learnt = fit_pairs(near, gpus), spreads(judged, rows, found.widths)
+    words.output.write_text(make_page(judged, rows, found.widths, pairs_table(pairs, parallel, gpus)))
     if words.calibrations:
         (words.calibrations / "training.yaml").write_text(dump_calibration(found))
+        added = {name: float(np.sqrt(learnt[name] ** 2 - learnt[Distance.TIMED] ** 2)) for name in Distance}
         replace_sections(
             words.calibrations / RATES_FILE,
-            replace(laws, data_parallel=parallel, unseen_architecture_half_width=added),
+            replace(
+                laws, data_parallel=parallel, unseen_architecture_half_width=added[Distance.UNTIMED],
+                unseen_generation_half_width=added[Distance.NEWER],
+            ),
             LawsOrigin(
-                sections=("unseen_architecture_half_width", "data_parallel"), made=words.made, command=_COMMAND,
+                sections=(
+                    "unseen_architecture_half_width", "unseen_generation_half_width", "block_bytes", "data_parallel",
+                ),
+                made=words.made, command=_COMMAND,
                 data=f"{len(rows.alone)} steps on one GPU, {len(near)} on 2, 4 and 8 GPUs",
             ),
         )  # fmt: skip
-
-
-def without_groups(
-    rows: FitRows, make: Callable[[FitRows], LatencyFit], *, start: FloatArray, groups: Sequence[str]
-) -> HeldOutErrors:
-    """Predict each group of rows by a fit of the others, with and without its GPUs' microbenchmarks.
-
-    Args:
-        rows: the measured steps.
-        make: the fit of some rows.
-        start: the constants of the fit to all rows.
-        groups: each row's group: its GPU, its chip, its architecture or its model.
-
-    Returns:
-        The errors, as those of GPUs held out.
-    """
-    none = np.full(len(groups), np.nan)
-    errors, sheet = none.copy(), none.copy()
-    names = np.array(groups)
-    for name in np.unique(names).tolist():
-        here = names == name
-        predict_without(rows, make, here, here, errors, start=start, sheet=sheet)
-    return HeldOutErrors(family=none, gpu=errors, sheet=sheet, both=none)
-
-
-def without_both(
-    rows: FitRows, make: Callable[[FitRows], LatencyFit], *, start: FloatArray, one: Sequence[str], other: Sequence[str]
-) -> HeldOutErrors:
-    """Predict rows by a fit that knows neither their group of one kind nor that of another.
-
-    Args:
-        rows: the measured steps.
-        make: the fit of some rows.
-        start: the constants of the fit to all rows.
-        one: each row's group of one kind: its GPU or its chip.
-        other: each row's group of the other kind: its model.
-
-    Returns:
-        The errors, as those of families and a GPU left out together.
-    """
-    none = np.full(len(one), np.nan)
-    errors, ones, others = none.copy(), np.array(one), np.array(other)
-    for first in np.unique(ones).tolist():
-        for second in np.unique(others[ones == first]).tolist():
-            in_first, in_second = ones == first, others == second
-            predict_without(rows, make, in_first | in_second, in_first & in_second, errors, start=start)
-    return HeldOutErrors(family=none, gpu=none, sheet=none, both=errors)
 
 
 if __name__ == "__main__":
