@@ -53,14 +53,25 @@ def read_rows(path: Path, *, required: Collection[str] = (), what: str = "a tabl
             yield {name: cell or "" for name, cell in row.items()}
 
 
-def read_cells(path: Path) -> Iterator[list[str]]:
+def read_cells(path: Path, parted_by: str = ",") -> Iterator[list[str]]:
     """Read the rows of a CSV file as lists of cells, the header first.
 
     Raises:
         UsageError: As `read_rows`.
     """
     with _refusals(path), _opened(path) as stream:
-        yield from csv.reader(_lines(stream, path))
+        yield from csv.reader(_lines(stream, path), delimiter=parted_by)
+
+
+def is_parted_by_semicolons(path: Path) -> bool:
+    """Return True if the header of a table has semicolons and no comma: spreadsheets of countries with decimal commas.
+
+    Raises:
+        UsageError: As `read_rows`.
+    """
+    with _refusals(path), _opened(path) as stream:
+        head = next(_lines(stream, path), "")
+    return ";" in head and "," not in head
 
 
 def columns_of(path: Path) -> frozenset[str]:

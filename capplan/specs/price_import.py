@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import date, datetime
 from pathlib import Path
 from typing import Any, TypeVar
@@ -10,22 +10,27 @@ from zipfile import BadZipFile
 
 import yaml
 
-from capplan.core.gpus.prices import CURRENCY, NO_TERMS, DateKind, PriceKind, PriceTier, QuoteTerms, Term
+from capplan.core.gpus.names import GpuNames
+from capplan.core.gpus.prices import (
+    CURRENCY,
+    NO_TERMS,
+    OPTIONAL_QUOTE_COLUMNS,
+    QUOTE_COLUMNS,
+    DateKind,
+    PriceKind,
+    PriceTier,
+    QuoteTerms,
+    Term,
+)
 from capplan.core.gpus.spec import GpuSpec
-from capplan.errors import UsageError, nearest_names
-from capplan.specs.foreign_numbers import read_number
-from capplan.specs.price_exports import read_export
+from capplan.errors import CapplanError, UsageError, nearest_names
+from capplan.specs.exports.read import read_export
+from capplan.specs.exports.rows import Export, LeftOut
+from capplan.specs.foreign_numbers import read_number, split_currency
 from capplan.specs.prices import MAX_AMOUNT, MOST_GPUS
 from capplan.specs.providers import load_providers
 from capplan.specs.strict_yaml import read_yaml
-from capplan.tables import UnreadableRowError, read_cells
-
-COLUMNS = ("gpu", "term", "provider", "price", "date")
-"""Columns that a table of quotes must have; see `OPTIONAL_COLUMNS` for the others."""
-OPTIONAL_COLUMNS = (
-    "region", "instance", "gpus", "currency", "date_is", "tier", "source", "note", "includes_server",
-    "sku", "valid_until", "lead_time_days", "warranty_years",
-)  # fmt: skip
+from capplan.tables import UnreadableRowError, is_parted_by_semicolons, read_cells
 
 _TERM_NUMBERS = ("lead_time_days", "warranty_years")
 MAX_ROWS = 100_000
@@ -37,7 +42,7 @@ _SYNONYMS = {
     "what": "term", "value_instance": "price", "per_hour": "price", "price_date": "date", "pricing": "term",
     "vendor": "provider", "seller": "provider", "part number": "sku", "part_number": "sku",
     "valid until": "valid_until",
-    "lead time": "lead_time_days", "lead_time": "lead_time_days", "warranty": "warranty_years",
+    "gpu_count": "gpus", "lead time": "lead_time_days", "lead_time": "lead_time_days", "warranty": "warranty_years",
 }  # fmt: skip
 _TERMS = {
     "rent on-demand": Term.ON_DEMAND, "rent spot": Term.SPOT, "rent committed 3mo": Term.RESERVED_3MO,
@@ -46,7 +51,6 @@ _TERMS = {
     "rent community host": Term.COMMUNITY, "purchase card": Term.BUY, "purchase server": Term.BUY,
     **{term.value: term for term in Term},
 }  # fmt: skip
-_PROVIDERS = {"google cloud": "gcp", "amazon web services": "aws", "microsoft azure": "azure"}
 _QUARTER_MONTH = {"Q1": 1, "Q2": 4, "Q3": 7, "Q4": 10}
 
 
@@ -70,14 +74,20 @@ class Quote:
     terms: QuoteTerms = NO_TERMS
     kind: PriceKind = PriceKind.QUOTE
     zones: tuple[float, ...] = ()
+    country: str | None = None
+    upfront: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SkippedQuote:
-    """A row that is not taken, and why."""
+    """Rows that are not taken for one reason: the first of them, and their number."""
 
     row: int
     reason: str
+    rows: int = 1
+
+    def __str__(self) -> str:
+        return f"row {self.row}: {self.reason}" if self.rows == 1 else f"{self.rows:,} rows: {self.reason}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,47 +99,134 @@ class ImportedPrices:
     left_out: tuple[SkippedQuote, ...]
 
 
-def import_quotes(path: Path, gpus: Mapping[str, GpuSpec], *, read_on: date) -> ImportedPrices:
+def import_quotes(
+    path: Path, gpus: Mapping[str, GpuSpec], *, read_on: date, currency: str | None = None
+) -> ImportedPrices:
     """Read a table of quotes, or an export of prices, and write it as price files.
 
     Args:
-        path: An export that `read_export` knows; a .csv or .xlsx file whose first row names the columns: `COLUMNS`, and
-            any of `OPTIONAL_COLUMNS`; or a .yaml file with `quotes`, a list of rows with these keys, and beside it what
-            all of them share. `price` is in USD, per hour for rents, of the whole instance or server;
-            `gpus` says how many GPUs it holds.
+        path: An export that `read_export` knows; a .csv or .xlsx file whose first row names the columns:
+            `QUOTE_COLUMNS`, and any of `OPTIONAL_QUOTE_COLUMNS`; or a .yaml file with `quotes`, a list of rows with
+            these keys, and beside it what all of them share. `price` is in USD unless `currency` or a sign says
+            otherwise, per hour for rents, of the whole instance or server; `gpus` says how many GPUs it holds.
         gpus: The database, by id.
         read_on: The day of the import, which the sources carry as the day of reading.
+        currency: A currency with its price in US dollars, EUR=1.16, for rows in it; else the reference rate is taken.
 
     Raises:
         UsageError: The file is not one of these, or lacks a column.
     """
-    export = read_export(path, load_providers(), read_on=read_on)
-    rows = _rows(path) if export is None else enumerate(export.rows, start=1)
-    quotes: list[Quote] = []
-    left_out: list[SkippedQuote] = []
-    for number, row in rows:
+    names = GpuNames(gpus.values())
+    export = read_export(path, load_providers(), names, read_on=read_on)
+    if export is None:
+        table = _Rows(names=names, exchange=Exchange(currency), source=path.name)
+        for number, row in _rows(path, table):
+            table.take(number, row)
+    else:
+        table = read_rows_of(export, names, source=path.name, currency=currency)
+    quotes = tuple(table.quotes)
+    return ImportedPrices(files=price_files(quotes, read_on=read_on), quotes=quotes, left_out=table.left_out)
+
+
+def read_rows_of(export: Export, names: GpuNames, *, source: str, currency: str | None = None) -> "_Rows":
+    """Return the quotes of an export, and by reason how many of its rows are left out.
+
+    Args:
+        export: The export.
+        names: The names of GPUs.
+        source: What the export is called where its prices stand.
+        currency: As in `import_quotes`.
+    """
+    table = _Rows(names=names, exchange=Exchange(currency), source=source, kind=export.kind)
+    for number, found in enumerate(export.rows, start=1):
+        if isinstance(found, LeftOut):
+            table.leave_out(number, found.reason, found.rows)
+        else:
+            table.take(number, found)
+    return table
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """Rates of exchange: the user's own of one currency, else the reference rates.
+
+    `own` is a currency with its price in US dollars, such as EUR=1.16.
+    """
+
+    own: str | None = None
+
+    def rate(self, currency: str) -> tuple[float, str]:
+        """Return what a unit of a currency costs [USD], and in words whose rate that is.
+
+        Raises:
+            ValueError: no rate is known.
+        """
+        asked = self.own if self.own and self.own.upper().partition("=")[0] == currency else currency
         try:
-            zones = "" if export is None else row.get("zones", "")
-            quote = _quote(row, gpus, default_source=path.name, zones=zones)
-            quotes.append(quote if export is None else replace(quote, kind=export.kind))
+            local = load_providers().local_currency(asked)
+        except CapplanError as error:
+            raise ValueError(
+                f"the price is in {currency}, of which no rate is known; state one as ⟨currency⟩ {currency}=1.16"
+            ) from error
+        if local is None:
+            return 1.0, CURRENCY
+        whose = "your rate" if local.rate_day is None else f"the reference rate of {local.rate_day}"
+        return local.usd_per_unit, f"{local.usd_per_unit:g} USD per {currency}, {whose}"
+
+
+@dataclass(slots=True, kw_only=True)
+class _Rows:
+    """The rows of a table that are read so far: quotes, and what is left out."""
+
+    names: GpuNames
+    exchange: Exchange
+    source: str
+    kind: PriceKind | None = None
+    decimal_comma: bool = False
+    quotes: list[Quote] = field(default_factory=list)
+    skipped: dict[str, SkippedQuote] = field(default_factory=dict)
+
+    @property
+    def left_out(self) -> tuple[SkippedQuote, ...]:
+        """Return what is left out, by reason."""
+        return tuple(self.skipped.values())
+
+    def leave_out(self, number: int, reason: str, rows: int = 1) -> None:
+        """Count rows that are not taken."""
+        known = self.skipped.get(reason)
+        self.skipped[reason] = (
+            SkippedQuote(row=number, reason=reason, rows=rows)
+            if known is None
+            else replace(known, rows=known.rows + rows)
+        )
+
+    def take(self, number: int, row: Mapping[str, str]) -> None:
+        """Read a row, or leave it out with all that is wrong with it."""
+        try:
+            quote = _quote(row, self)
         except UnreadableRowError as error:
-            left_out.append(SkippedQuote(row=number, reason=str(error)))
-    return ImportedPrices(files=price_files(quotes, read_on=read_on), quotes=tuple(quotes), left_out=tuple(left_out))
+            self.leave_out(number, str(error))
+        else:
+            self.quotes.append(quote if self.kind is None else replace(quote, kind=self.kind))
 
 
-def _rows(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
+def _rows(path: Path, table: _Rows) -> Iterator[tuple[int, dict[str, str]]]:
+    """Yield the rows of a table of quotes; of a table parted by semicolons, a comma stands before decimals."""
     if path.suffix in (".yaml", ".yml"):
         yield from _yaml_rows(path)
         return
     if path.suffix not in (".csv", ".xlsx"):
         raise UsageError(f"{path}: quotes stand in a .csv, .xlsx or .yaml file.")
-    table = _xlsx_rows(path) if path.suffix == ".xlsx" else read_cells(path)
-    head = next(table, [])
+    table.decimal_comma = path.suffix == ".csv" and is_parted_by_semicolons(path)
+    cells_of = _xlsx_rows(path) if path.suffix == ".xlsx" else read_cells(path, ";" if table.decimal_comma else ",")
+    head = next(cells_of, [])
     names = [_SYNONYMS.get(name.strip().lower(), name.strip().lower()) for name in head]
-    missing = [name for name in COLUMNS if name not in names]
+    missing = [name for name in QUOTE_COLUMNS if name not in names]
     if missing:
-        raise UsageError(f"{path}: lacks the columns {', '.join(missing)}; a table of quotes has {', '.join(COLUMNS)}.")
-    for number, cells in enumerate(table, start=2):
+        raise UsageError(
+            f"{path}: lacks the columns {', '.join(missing)}; a table of quotes has {', '.join(QUOTE_COLUMNS)}."
+        )
+    for number, cells in enumerate(cells_of, start=2):
         if number > MAX_ROWS:
             raise UsageError(f"{path}: holds more than {MAX_ROWS:,} rows.")
         if any(cells):
@@ -144,15 +241,15 @@ def _yaml_rows(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
         raise UsageError(f"{path}: is a price file already; put it into the folder prices/ of your spec folder.")
     quotes = tree.get("quotes")
     if not isinstance(quotes, list) or not quotes or not all(isinstance(quote, dict) for quote in quotes):
-        raise UsageError(f"{path}: must hold quotes, a list of rows with {', '.join(COLUMNS)}.")
+        raise UsageError(f"{path}: must hold quotes, a list of rows with {', '.join(QUOTE_COLUMNS)}.")
     shared = {key: value for key, value in tree.items() if key != "quotes"}
-    known = {*COLUMNS, *OPTIONAL_COLUMNS, "value_per_gpu"}
+    known = {*QUOTE_COLUMNS, *OPTIONAL_QUOTE_COLUMNS, "value_per_gpu"}
     for number, quote in enumerate(quotes[:MAX_ROWS], start=1):
         row = {_SYNONYMS.get(str(key), str(key)): _scalar_words(value) for key, value in {**shared, **quote}.items()}
         for key in row.keys() - known:
             near = nearest_names(key, sorted(known))
             raise UsageError(f"{path}: quotes[{number - 1}].{key} is not known; near {', '.join(near) or 'nothing'}.")
-        yield number, {name: row.get(name, "") for name in (*COLUMNS, *row)}
+        yield number, {name: row.get(name, "") for name in (*QUOTE_COLUMNS, *row)}
 
 
 def _scalar_words(value: object) -> str:
@@ -164,7 +261,9 @@ def _xlsx_rows(path: Path) -> Iterator[list[str]]:
     try:
         from openpyxl import load_workbook  # noqa: PLC0415 - needed for workbooks alone
     except ImportError as error:
-        raise UsageError(f"{path}: reading .xlsx needs openpyxl (pip install openpyxl); .csv needs nothing.") from error
+        raise UsageError(
+            f"{path}: reading .xlsx needs openpyxl (pip install 'capplan[report]'); .csv needs nothing."
+        ) from error
     try:
         sheet = load_workbook(path, read_only=True, data_only=True).worksheets[0]
         for row in sheet.iter_rows(values_only=True):
@@ -174,7 +273,7 @@ def _xlsx_rows(path: Path) -> Iterator[list[str]]:
         raise UsageError(f"{path}: is not a workbook that can be read ({error}).") from error
 
 
-def _quote(row: Mapping[str, str], gpus: Mapping[str, GpuSpec], *, default_source: str, zones: str) -> Quote:
+def _quote(row: Mapping[str, str], table: _Rows) -> Quote:
     """Read a row, each cell once; all that is wrong with it is named, so that a user mends a table in one pass."""
     problems: list[str] = []
 
@@ -185,36 +284,71 @@ def _quote(row: Mapping[str, str], gpus: Mapping[str, GpuSpec], *, default_sourc
             problems.append(str(error))
             return None
 
-    gpu = read(_gpu, row["gpu"], gpus)
+    gpu = read(_gpu, row["gpu"], table.names)
     term = read(_term, row["term"])
-    read(_check_provider_and_currency, row)
+    read(_check_provider, row["provider"])
     count = read(_whole, row.get("gpus") or "1", "gpus")
-    price = read(_price, row, count or 1)
+    paid = read(_paid, row, count or 1, table)
     dated = read(_day, row["date"], row.get("date_is", ""))
     tier = read(_member, row.get("tier") or PriceTier.QUOTED.value, PriceTier)
     numbers = {name: read(_amount, given, name) for name in _TERM_NUMBERS if (given := row.get(name))}
     valid_until = read(_last_day, row.get("valid_until", ""))
+    zones = "" if table.kind is None else row.get("zones", "")
     ends = tuple(read(_amount, end, "price") for end in zones.split())
+    upfront = read(_share, row.get("upfront", ""))
     if problems:
         raise UnreadableRowError("; ".join(problems))
     day, date_is = dated
+    notes = (row.get("note"), paid.note)
     return Quote(
         gpu=gpu,
         term=term,
-        provider=_PROVIDERS.get(row["provider"].lower(), row["provider"]),
-        price=price,
+        provider=load_providers().canonical(row["provider"]),
+        price=paid.usd,
         gpus=count,
         day=day,
         date_is=date_is,
         tier=tier,
-        source=row.get("source") or default_source,
+        source=row.get("source") or table.source,
         region=row.get("region") or None,
         instance=row.get("instance") or None,
         includes_server=row["term"].lower() == "purchase server" or row.get("includes_server", "").lower() == "true",
-        note=row.get("note") or None,
+        note="; ".join(note for note in notes if note) or None,
         terms=QuoteTerms(sku=row.get("sku") or None, valid_until=valid_until, **numbers),
-        zones=ends,
+        zones=tuple(paid.rate * end for end in ends),
+        country=row.get("country", "").lower() or None,
+        upfront=upfront,
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Paid:
+    """A price in US dollars, the rate at which it was converted, and words on it where it was."""
+
+    usd: float
+    rate: float = 1.0
+    note: str = ""
+
+
+def _paid(row: Mapping[str, str], count: int, table: _Rows) -> _Paid:
+    """Read the price of a row in any currency of which a rate is known."""
+    whole = bool(row["price"])
+    text, sign = split_currency(row["price"] if whole else row.get("value_per_gpu", ""))
+    value = _amount(text, "price", count=1 if whole else count, decimal_comma=table.decimal_comma)
+    currency = (row.get("currency") or sign or CURRENCY).upper()
+    if currency == CURRENCY:
+        return _Paid(usd=value)
+    rate, words = table.exchange.rate(currency)
+    return _Paid(usd=value * rate, rate=rate, note=f"{value:,.10g} {currency} at {words}")
+
+
+def _share(text: str) -> float | None:
+    if not text:
+        return None
+    share = read_number(text)
+    if share > 100:
+        raise ValueError(f"upfront must be per cent of the commitment from 0 to 100, not {text!r}")
+    return share
 
 
 def _term(given: str) -> Term:
@@ -224,14 +358,11 @@ def _term(given: str) -> Term:
     return term
 
 
-def _check_provider_and_currency(row: Mapping[str, str]) -> None:
-    problems = [] if row["provider"] else ["no provider is named"]
-    if len(row["provider"]) > _LONGEST_PROVIDER:
-        problems.append(f"the provider's name has more than {_LONGEST_PROVIDER} characters")
-    if (currency := row.get("currency") or CURRENCY) != CURRENCY:
-        problems.append(f"the price is in {currency}; convert it to {CURRENCY}")
-    if problems:
-        raise ValueError("; ".join(problems))
+def _check_provider(named: str) -> None:
+    if not named:
+        raise ValueError("no provider is named")
+    if len(named) > _LONGEST_PROVIDER:
+        raise ValueError(f"the provider's name has more than {_LONGEST_PROVIDER} characters")
 
 
 def _last_day(text: str) -> date | None:
@@ -243,26 +374,20 @@ def _last_day(text: str) -> date | None:
         raise ValueError(f"valid_until must be YYYY-MM-DD, not {text!r}") from None
 
 
-def _gpu(given: str, gpus: Mapping[str, GpuSpec]) -> str:
-    if given in gpus:
-        return given
-    by_alias = {alias.lower(): gpu.id for gpu in gpus.values() for alias in (gpu.name, *gpu.aliases)}
-    if gpu_id := by_alias.get(given.lower()):
-        return gpu_id
-    nearest = nearest_names(given, list(gpus))
+def _gpu(given: str, names: GpuNames) -> str:
+    found = names.sold_as(given)
+    if len(found) == 1:
+        return found[0].id
+    if found:
+        raise ValueError(f"{given!r} may be {', '.join(gpu.id for gpu in found)}; name one of these")
+    nearest = names.nearest(given)
     raise ValueError(f"{given!r} is not a GPU of the database" + (f"; near {', '.join(nearest)}" if nearest else ""))
 
 
-def _price(row: Mapping[str, str], count: int) -> float:
-    if row["price"]:
-        return _amount(row["price"], "price")
-    return _amount(row.get("value_per_gpu", ""), "price", count=count)
-
-
-def _amount(text: str, name: str, *, count: int = 1) -> float:
+def _amount(text: str, name: str, *, count: int = 1, decimal_comma: bool = False) -> float:
     """Read an amount for each of `count`, and return that of all; the price files' reader takes what is returned."""
     try:
-        value = read_number(text, in_dollars=name == "price") * count
+        value = read_number(text, in_dollars=name == "price", decimal_comma=decimal_comma) * count
     except ValueError as error:
         raise ValueError(f"{name} {error}") from None
     if value == 0:
@@ -288,6 +413,8 @@ def _day(text: str, kind: str) -> tuple[date, DateKind]:
         return date.fromisoformat(text), date_is
     except ValueError:
         pass
+    if german := re.fullmatch(r"(\d{1,2})\.(\d{1,2})\.(\d{4})", text):
+        return date(int(german[3]), int(german[2]), int(german[1])), date_is
     match = re.fullmatch(r"(\d{4})(?:-(\d{2}|Q[1-4]))?", text)
     if match is None:
         raise ValueError(f"date must be YYYY-MM-DD, not {text!r}")
@@ -341,7 +468,9 @@ def _rent_file(provider: str, day: date, date_is: DateKind, quotes: Sequence[Quo
     rows = [
         {
             "gpu": quote.gpu, "instance": quote.instance or f"{quote.gpus}x {quote.gpu}", "gpus": quote.gpus,
-            "pricing": quote.term.value, **({"region": quote.region} if quote.region else {}), "per_hour": quote.price,
+            "pricing": quote.term.value, **({"region": quote.region} if quote.region else {}),
+            **({"country": quote.country} if quote.country else {}), "per_hour": quote.price,
+            **({"upfront": quote.upfront} if quote.upfront is not None else {}),
             **_shared(quote, keys),
         }
         for quote in _once(quotes)
@@ -378,7 +507,10 @@ def _once(quotes: Sequence[Quote]) -> list[Quote]:
     best: dict[tuple[object, ...], Quote] = {}
     tiers = list(PriceTier)
     for quote in quotes:
-        key = (quote.gpu, quote.term, quote.region, quote.instance, quote.gpus, quote.price, quote.day)
+        key = (
+            quote.gpu, quote.term, quote.region, quote.country, quote.instance, quote.gpus, quote.price, quote.day,
+            quote.upfront,
+        )  # fmt: skip
         if key not in best or tiers.index(quote.tier) < tiers.index(best[key].tier):
             best[key] = quote
     return sorted(best.values(), key=lambda kept: (kept.gpu, kept.term, kept.region or "", kept.gpus, kept.price))

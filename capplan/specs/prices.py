@@ -27,8 +27,8 @@ from capplan.specs.providers import load_providers
 from capplan.specs.strict_yaml import Checker, Tree, read_yaml
 
 _TOP_KEYS = [
-    "provider", "marketplace", "currency", "date", "date_is", "tier", "kind", "source", "sources", "hourly", "purchase",
-    "notes",
+    "provider", "marketplace", "currency", "usd_per_unit", "date", "date_is", "tier", "kind", "source", "sources",
+    "hourly", "purchase", "notes",
 ]  # fmt: skip
 _QUOTE_KEYS = ("sku", "valid_until", "lead_time_days", "warranty_years")
 _ROW_KEYS = ("source", "tier", "kind", "note", *_QUOTE_KEYS)
@@ -36,6 +36,7 @@ _OFFER_KEYS = ("region", "country", "joined", "comparison", "upfront", "zones", 
 _HOURLY_KEYS = ["gpu", "instance", "gpus", "pricing", "per_hour", *_OFFER_KEYS]
 _PURCHASE_KEYS = ["gpu", "date", "date_is", "offer", "seller", "price", "gpus", "includes_server", *_ROW_KEYS]
 _PURCHASE_OPTIONAL = ("date_is", "seller", "gpus", "includes_server", *_ROW_KEYS)
+_NOT_ON_DEMAND = "the provider does not sell this machine on demand"
 MAX_AMOUNT = 1e7
 MOST_GPUS = 1024
 
@@ -184,6 +185,7 @@ class _PriceReader(Checker):
         self._date_kind = DateKind.STATED
         self._provider: str | None = None
         self._is_marketplace = False
+        self._rate, self._conversion = 1.0, ""
 
     def read_head(self, tree: Tree) -> None:
         """Read what all prices of the file share."""
@@ -195,10 +197,7 @@ class _PriceReader(Checker):
             self._source = self.source("source", tree.get("source"))
         self._tier = self.member("tier", tree["tier"], PriceTier) if "tier" in tree else None
         self._kind = self.member("kind", tree["kind"], PriceKind) if "kind" in tree else None
-        if tree.get("currency") != CURRENCY:
-            self.refuse(
-                "currency", f"must be {CURRENCY}, not {tree.get('currency')!r}; convert the prices and say so in notes"
-            )
+        self._read_currency(tree)
         self._date_kind = self.member("date_is", tree.get("date_is", "stated"), DateKind) or DateKind.STATED
         if "hourly" in tree:
             self._date = self.day("date", tree.get("date"))
@@ -209,6 +208,19 @@ class _PriceReader(Checker):
             if not isinstance(stated, bool):
                 self.refuse("marketplace", f"must be true or false, not {stated!r}")
             self._is_marketplace = stated is True
+
+    def _read_currency(self, tree: Tree) -> None:
+        """Read the currency of all amounts, and what a unit costs: as the file states, else by reference rates."""
+        code = tree.get("currency")
+        usd = 1.0 if code == CURRENCY else None
+        if "usd_per_unit" in tree and isinstance(code, str):
+            usd, whose = self._amount("usd_per_unit", tree["usd_per_unit"]), "the file's rate"
+        elif isinstance(code, str) and usd is None:
+            usd, whose = self._providers.rates.usd_per_unit(code), f"the reference rate of {self._providers.rates.day}"
+        if usd is None:
+            self.refuse("currency", f"must be {CURRENCY} or a currency whose rate is known, not {code!r}")
+        elif code != CURRENCY:
+            self._rate, self._conversion = usd, f"from {code} at {usd:g} USD, {whose}"
 
     def day(self, key: str, given: object, *, what: str = "the price's day") -> date | None:
         """Read a day."""
@@ -244,7 +256,7 @@ class _PriceReader(Checker):
         terms = [term.value for term in Term if term is not Term.BUY]
         if row["pricing"] not in terms:
             self.refuse(f"{key}.pricing", f"{row['pricing']!r} is not known; use {', '.join(terms)}")
-        amount = self._amount(f"{key}.per_hour", row["per_hour"])
+        amount = self._money(f"{key}.per_hour", row["per_hour"])
         count = self._count(f"{key}.gpus", row["gpus"])
         joined = self._count(f"{key}.joined", row["joined"]) if "joined" in row else None
         if (code := words.get("country")) and code not in self._providers.countries:
@@ -257,6 +269,9 @@ class _PriceReader(Checker):
         machine = None if "comparison" in words else self._providers.machine(self._provider, words["instance"])
         machine = machine if machine and machine.gpu == gpu.id else None
         whole = machine.gpus if machine else count
+        comparison = words.get("comparison")
+        if machine and not machine.is_on_demand and row["pricing"] == Term.ON_DEMAND:
+            comparison = comparison or _NOT_ON_DEMAND
         return tuple(
             Price(
                 gpu=gpu.id,
@@ -276,7 +291,7 @@ class _PriceReader(Checker):
                 place=place,
                 machine=machine,
                 joined=joined or joined_in_machine(gpu, whole, machine),
-                comparison=words.get("comparison"),
+                comparison=comparison,
                 upfront_fraction=upfront,
                 zones_usd=zones,
                 minimum_s=self._providers.minimum_s(self._provider),
@@ -300,7 +315,7 @@ class _PriceReader(Checker):
         given = row.get("zones")
         if given is None:
             return None
-        ends = [self._amount(f"{key}.zones", end) for end in given] if isinstance(given, list) else []
+        ends = [self._money(f"{key}.zones", end) for end in given] if isinstance(given, list) else []
         if len(ends) != 2 or ends[0] is None or ends[1] is None or ends[0] > ends[1]:
             self.refuse(f"{key}.zones", f"must be the lowest and the highest price, as [9.4, 18.7], not {given!r}")
             return None
@@ -323,7 +338,7 @@ class _PriceReader(Checker):
         """Read what one board costs, or a server of several GPUs; its devices share the price."""
         gpu = self._gpu(f"{key}.gpu", row["gpu"])
         offer = self.member(f"{key}.offer", row["offer"], Offer)
-        amount = self._amount(f"{key}.price", row["price"])
+        amount = self._money(f"{key}.price", row["price"])
         day = self.day(f"{key}.date", row["date"])
         date_is = self.member(f"{key}.date_is", row.get("date_is", "stated"), DateKind)
         count = self._count(f"{key}.gpus", row.get("gpus", 1))
@@ -402,7 +417,13 @@ class _PriceReader(Checker):
             return None
         return float(given)
 
+    def _money(self, key: str, given: object) -> float | None:
+        """Read an amount of the file's currency. [USD]"""
+        amount = self._amount(key, given)
+        return None if amount is None else amount * self._rate
+
     def _source_text(self, source: Source, date_is: DateKind) -> str:
         details = [] if self.origin == BUILT_IN else [self.origin]
         details += [_DAY_MEANS[date_is]] if date_is in _DAY_MEANS else []
+        details += [self._conversion] if self._conversion else []
         return f"{source.title} ({'; '.join([source.kind, *details])})"

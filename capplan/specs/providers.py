@@ -21,7 +21,7 @@ _COUNTRY_KEYS = ("code", "name", "areas", "currency", "vat", "grid")
 _TARIFF_KEYS = ("area", "currency", "value", "low", "high", "source")
 _PROVIDER_KEYS = ("provider", "names", "sources", "billing", "regions", "machines", "notes")
 _REGION_KEYS = ("name", "country", "also")
-_MACHINE_KEYS = ("name", "gpu", "gpus", "joined", "vcpus", "memory", "network", "source", "note", "also")
+_MACHINE_KEYS = ("name", "gpu", "gpus", "joined", "vcpus", "memory", "network", "source", "note", "also", "on_demand")
 _GIB = 2**30
 _GBIT = 1e9 / 8
 _CITY = re.compile(r"[a-z]+-([a-z]+)-\d+")
@@ -290,4 +290,5 @@ def _machine(checker: Checker, row: Tree, provider: str, sources: Mapping[str, S
         memory_bytes=None if memory is None else int(memory * _GIB),
         network_bytes_per_s=None if network is None else network * _GBIT,
         note=row.get("note"),
+        is_on_demand=row.get("on_demand", True),
     )

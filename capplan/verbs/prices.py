@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta
 
-from capplan.core.gpus.prices import PriceTier, Term
+from capplan.core.gpus.prices import OPTIONAL_QUOTE_COLUMNS, QUOTE_COLUMNS, PriceTier, Term
 from capplan.errors import UnknownNameError, UsageError
 from capplan.report.text.gpus import PriceGroup
 from capplan.verbs.statement.contract import Context, Effort, Look, Outcome, Verb, laid_out_by
@@ -99,7 +99,8 @@ def answer_prices(question: PricesQuestion, context: Context) -> "Prices":
     gpus = {gpu.id for name in split_names(question.gpus) for gpu in database.find_all(name).gpus}
     known, today, age = context.price_list(question.specs), date.today(), question.max_age_days
     providers = tuple(map(load_providers().canonical, question.providers))
-    offering = sorted({price.provider for price in known.hourly})
+    sellers = {price.seller_name for price in known.purchase if price.seller_name}
+    offering = sorted({price.provider for price in known.hourly} | sellers)
     for provider in providers:
         if provider not in offering:
             raise UnknownNameError("provider", provider, offering)
@@ -123,7 +124,9 @@ def answer_prices(question: PricesQuestion, context: Context) -> "Prices":
             and (not question.regions or any(price.is_in(region) for region in question.regions))
         ),
         purchase=tuple(
-            price for price in known.purchase if not providers and not question.regions and is_wanted(price, Term.BUY)
+            price
+            for price in known.purchase
+            if (not providers or price.seller_name in providers) and not question.regions and is_wanted(price, Term.BUY)
         ),
     )
 
@@ -169,6 +172,13 @@ class PriceImportQuestion:
             help="Spec folder whose prices/ takes the files.", flags=("--output", "-o"), metavar="SPECS", doors=HERE
         ),
     ]  # fmt: skip
+    currency: Annotated[
+        str | None,
+        Option(
+            help="Price of a currency for rows in it, such as EUR=1.16; else a dated reference rate.",
+            flags=("--currency",), metavar="CODE=USD", doors=HERE,
+        ),
+    ] = None  # fmt: skip
     specs: OwnSpecs = ()
 
 
@@ -184,10 +194,11 @@ def answer_price_import(question: PriceImportQuestion, _context: Context) -> "Im
     from capplan.specs import load_gpus
     from capplan.specs.price_import import import_quotes
 
-    imported = import_quotes(question.table, load_gpus(overlays=question.specs), read_on=date.today())
+    gpus = load_gpus(overlays=question.specs)
+    imported = import_quotes(question.table, gpus, read_on=date.today(), currency=question.currency)
     if not imported.quotes:
-        first = f" ({_left_out(imported)[0]})" if imported.left_out else ""
-        raise UsageError(f"{question.table}: holds no row that could be taken{first}.")
+        reasons = "; ".join(map(str, imported.left_out[:_MOST_REASONS]))
+        raise UsageError(f"{question.table}: holds no row that could be taken{f' ({reasons})' if reasons else ''}.")
     folder = question.output / "prices"
     taken = [folder / name for name in imported.files if (folder / name).exists()]
     if taken:
@@ -199,8 +210,8 @@ def answer_price_import(question: PriceImportQuestion, _context: Context) -> "Im
     return imported
 
 
-def _left_out(imported: "ImportedPrices") -> list[str]:
-    return [f"row {row.row}: {row.reason}" for row in imported.left_out]
+_MOST_REASONS = 5
+_LISTED = f"Columns: {', '.join(QUOTE_COLUMNS)}; optional: {', '.join(OPTIONAL_QUOTE_COLUMNS)}."
 
 
 def _import_files(answers: "Sequence[ImportedPrices]", question: PriceImportQuestion) -> Mapping[Path, bytes]:
@@ -211,19 +222,20 @@ PRICES_IMPORT = Verb(
     path="prices import",
     question=PriceImportQuestion,
     summary="Turn a table of quotes into price files, one per provider and day.\n\n"
-    "Columns: gpu, term (on-demand, spot, reserved-1y, reserved-3y, buy, ...), provider, price (USD, of the whole "
-    "instance or server, per hour for rents) and date; optional: gpus, region, instance, date_is, tier, source, note."
-    "\n\nA .yaml file holds `quotes`, a list of rows with these keys, and beside it what all rows share.\n\n"
-    "Exports are read too: `aws pricing get-products` and `describe-spot-price-history`, Azure's retail prices, "
-    "Google's Cloud Billing Catalog, RunPod's gpuTypes and Shadeform's instance types as .json, SkyPilot's catalogue "
-    "as .csv.",
+    f"{_LISTED} Terms are on-demand, spot, reserved-1y, reserved-3y, buy, ...; the price is that of the whole instance "
+    "or server, per hour for rents; `gpus` says how many GPUs it holds, and `includes_server` true that a purchase has "
+    "its chassis, processors and memory.\n\n"
+    "A .yaml file holds `quotes`, a list of rows with these keys, and beside it what all rows share.\n\n"
+    "Exports are read too: AWS's offer files, `aws pricing get-products` and `describe-spot-price-history`, Azure's "
+    "retail prices, Google's Cloud Billing Catalog, Oracle's price list, and the answers of Lambda, RunPod, Shadeform, "
+    "Vast.ai and Verda as .json; SkyPilot's catalogue, AWS's offer files and bills in the FOCUS form as .csv.",
     examples=("capplan prices import quotes.csv -o my-specs && capplan report resnet50 --specs my-specs",),
     answer=answer_price_import,
     text=lambda imported, question: (
         f"{len(imported.quotes)} prices in {len(imported.files)} files under {question.output / 'prices'}.\n"
     ),
     files=_import_files,
-    outcome=lambda made: Outcome(warnings=tuple(f"left out: {reason}" for reason in _left_out(made))),
+    outcome=lambda made: Outcome(warnings=tuple(f"left out: {skipped}" for skipped in made.left_out)),
     printed_only=True,
     is_local=True,
     effort=Effort.SHORT,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from capplan.core.gpus.prices import Price, PriceKind, Term
+from capplan.core.gpus.prices import DateKind, Price, PriceKind, Term
 from capplan.errors import UsageError
 from capplan.specs import load_gpus
 from capplan.specs.price_import import ImportedPrices, import_quotes
@@ -62,8 +62,13 @@ def test_aws_products_come_with_their_reservations_and_without_windows(tmp_path:
     windows["product"]["attributes"]["operatingSystem"] = "Windows"
     document = {"FormatVersion": "aws_v1", "PriceList": [json.dumps(AWS_PRODUCT), json.dumps(windows)]}
     found = offers(tmp_path / "aws.json", json.dumps(document))
-    assert {price.term: price.usd_per_machine_hour for price in found} == pytest.approx(
-        {Term.ON_DEMAND: 5.752, Term.RESERVED_1Y: 3.7}
+    # 30,000 USD at once for a year are 30,000 / 8,760 an hour.
+    assert {(price.term, price.upfront_fraction): price.usd_per_machine_hour for price in found} == pytest.approx(
+        {
+            (Term.ON_DEMAND, None): 5.752,
+            (Term.RESERVED_1Y, None): 3.7,
+            (Term.RESERVED_1Y, 1.0): 30_000 / 8760,
+        }
     )
     assert {(price.gpu, price.instance_gpus, price.country, price.kind) for price in found} == {
         ("l4", 4, "de", PriceKind.READ)
@@ -117,7 +122,11 @@ def test_a_skypilot_catalogue_is_a_copy_and_unclear_cards_are_left_out(tmp_path:
         ("a10g", Term.SPOT, 2.1, 4),
     ]
     assert {quote.kind for quote in made.quotes} == {PriceKind.COPY}
-    assert ["H100" in each.reason for each in made.left_out] == [True]
+    # Which H100 it is is not said, and an m5.large has no GPU.
+    assert [(each.rows, each.reason.partition(" may be")[0]) for each in made.left_out] == [
+        (1, "a machine without a GPU that is known"),
+        (1, "'H100'"),
+    ]
 
 
 @pytest.mark.parametrize("row", ["g5.12xlarge,A10G,many,5.672,2.1,us-east-1", "g5.12xlarge,A10G"])
@@ -190,3 +199,251 @@ def test_google_s_gpu_processors_and_memory_are_added_up_to_machines(tmp_path: P
     assert usd["g2-standard-4"] == pytest.approx(0.708)
     assert usd["g2-standard-96"] == pytest.approx(8 * 0.56 + 96 * 0.025 + 384 * 0.003)
     assert {offer.kind for offer in found} == {PriceKind.READ}
+
+
+def test_aws_s_offer_file_states_its_day_and_what_is_paid_at_once(tmp_path: Path) -> None:
+    """The form of docs.aws.amazon.com/awsaccountbilling/latest/aboutv2/reading-service-price-list-file.html."""
+    half = {
+        "termAttributes": {
+            "LeaseContractLength": "3yr",
+            "PurchaseOption": "Partial Upfront",
+            "OfferingClass": "standard",
+        },
+        "priceDimensions": {
+            "S.D.H": {"unit": "Hrs", "pricePerUnit": {"USD": "1.0000000000"}},
+            "S.D.Q": {"unit": "Quantity", "pricePerUnit": {"USD": "26280"}},
+        },
+    }  # fmt: skip
+    convertible = json.loads(json.dumps(half))
+    convertible["termAttributes"]["OfferingClass"] = "convertible"
+    document = {
+        "formatVersion": "v1.0", "publicationDate": "2026-11-18T20:13:29Z",
+        "products": {
+            "S": {"attributes": AWS_PRODUCT["product"]["attributes"]},
+            "T": {"attributes": {**AWS_PRODUCT["product"]["attributes"], "tenancy": "Dedicated"}},
+            "U": {"attributes": {**AWS_PRODUCT["product"]["attributes"], "instanceType": "m5.large"}},
+        },
+        "terms": {
+            "OnDemand": {"S": AWS_PRODUCT["terms"]["OnDemand"], "T": AWS_PRODUCT["terms"]["OnDemand"]},
+            "Reserved": {"S": {"S.D": half, "S.C": convertible}},
+        },
+    }  # fmt: skip
+    found = offers(tmp_path / "index.json", json.dumps(document))
+    # 26,280 USD at once over 26,280 hours are 1 USD an hour: half of the 2 USD that an hour costs.
+    assert {(price.term, price.usd_per_machine_hour, price.upfront_fraction) for price in found} == {
+        (Term.ON_DEMAND, 5.752, None),
+        (Term.RESERVED_3Y, 2.0, 0.5),
+    }
+    assert {(price.date, price.date_is) for price in found} == {(date(2026, 11, 18), DateKind.STATED)}
+    made = imported(tmp_path / "index.json", json.dumps(document))
+    assert {left.reason for left in made.left_out} == {
+        "on a dedicated host",
+        "a machine without a GPU that is known",
+        "a convertible reservation",
+    }
+
+
+AWS_HEAD = (
+    "SKU,OfferTermCode,RateCode,TermType,PriceDescription,EffectiveDate,Unit,PricePerUnit,Currency,LeaseContractLength,"
+    "PurchaseOption,OfferingClass,Location,Instance Type,Tenancy,Operating System,CapacityStatus,Pre Installed S/W,"
+    "Region Code,MarketOption"
+)
+
+
+def test_aws_s_offer_file_as_csv_is_read_below_its_five_lines(tmp_path: Path) -> None:
+    above = [
+        '"FormatVersion","v1.0"', '"Disclaimer","This pricing list is for informational purposes only."',
+        '"Publication Date","2026-11-18T20:13:29Z"', '"Version","20261118201329"', '"OfferCode","AmazonEC2"',
+    ]  # fmt: skip
+    tail = "EU (Frankfurt),g6.12xlarge,{},{},Used,NA,eu-central-1,OnDemand"
+    linux, windows = tail.format("Shared", "Linux"), tail.format("Shared", "Windows")
+    rows = [
+        f"S,JRTC,S.J.6,OnDemand,per hour,2026-11-01,Hrs,5.752,USD,,,,{linux}",
+        f"S,HU7G,S.H.6,Reserved,per hour,2026-11-01,Hrs,1.5,USD,1yr,Partial Upfront,standard,{linux}",
+        f"S,HU7G,S.H.2,Reserved,Upfront Fee,2026-11-01,Quantity,13140,USD,1yr,Partial Upfront,standard,{linux}",
+        f"W,JRTC,W.J.6,OnDemand,per hour,2026-11-01,Hrs,9,USD,,,,{windows}",
+    ]
+    found = offers(tmp_path / "index.csv", "\n".join([*above, AWS_HEAD, *rows]) + "\n")
+    # 13,140 USD at once over 8,760 hours are 1.50 an hour, half of 3.00.
+    assert {(price.term, price.usd_per_machine_hour, price.upfront_fraction, price.date) for price in found} == {
+        (Term.ON_DEMAND, 5.752, None, date(2026, 11, 18)),
+        (Term.RESERVED_1Y, 3.0, 0.5, date(2026, 11, 18)),
+    }
+
+
+def test_azure_s_savings_plans_and_days_are_kept_and_euros_converted(tmp_path: Path) -> None:
+    """The form of https://learn.microsoft.com/en-us/rest/api/cost-management/retail-prices/azure-retail-prices."""
+    item = {
+        "currencyCode": "EUR", "armRegionName": "germanywestcentral", "armSkuName": "Standard_NC24ads_A100_v4",
+        "productName": "Virtual Machines NCADS_A100_v4 Series", "unitOfMeasure": "1 Hour", "type": "Consumption",
+        "skuName": "NC24ads A100 v4", "retailPrice": 4.0, "effectiveStartDate": "2026-10-01T00:00:00Z",
+        "savingsPlan": [
+            {"unitPrice": 2.0, "retailPrice": 2.0, "term": "3 Years"},
+            {"unitPrice": 3.0, "retailPrice": 3.0, "term": "1 Year"},
+        ],
+    }  # fmt: skip
+    older = {**item, "armRegionName": "westeurope", "effectiveStartDate": "2023-03-01T00:00:00Z", "savingsPlan": []}
+    path = tmp_path / "azure.json"
+    path.write_text(json.dumps({"BillingCurrency": "EUR", "Items": [item, older]}))
+    made = import_quotes(path, load_gpus(), read_on=DAY, currency="EUR=1.2")
+    assert {(quote.region, quote.term, round(quote.price, 6)) for quote in made.quotes} == {
+        ("germanywestcentral", Term.ON_DEMAND, 4.8), ("germanywestcentral", Term.RESERVED_1Y, 3.6),
+        ("germanywestcentral", Term.RESERVED_3Y, 2.4), ("westeurope", Term.ON_DEMAND, 4.8),
+    }  # fmt: skip
+    # The answer is not older than the newest price in it, and all of its prices held on its day.
+    assert {(quote.day, quote.date_is) for quote in made.quotes} == {(date(2026, 10, 1), DateKind.NOT_BEFORE)}
+
+
+def test_lambda_s_types_come_with_the_regions_that_have_capacity(tmp_path: Path) -> None:
+    """The form of https://docs.lambda.ai/api/cloud (`GET /api/v1/instance-types`)."""
+    specs = {"vcpus": 26, "memory_gib": 200, "storage_gib": 1024, "gpus": 1}
+    types = {
+        "gpu_1x_h100_pcie": {
+            "instance_type": {
+                "name": "gpu_1x_h100_pcie", "description": "1x H100 (80 GB PCIe)",
+                "gpu_description": "H100 (80 GB PCIe)", "price_cents_per_hour": 249, "specs": specs,
+            },
+            "regions_with_capacity_available": [{"name": "us-east-1", "description": "Virginia, USA"}],
+        },
+        "gpu_8x_a100_80gb_sxm4": {
+            "instance_type": {
+                "name": "gpu_8x_a100_80gb_sxm4", "description": "8x A100 (80 GB SXM4)",
+                "gpu_description": "A100 (80 GB SXM4)", "price_cents_per_hour": 1432, "specs": {**specs, "gpus": 8},
+            },
+            "regions_with_capacity_available": [],
+        },
+        "cpu_4x_general": {
+            "instance_type": {
+                "name": "cpu_4x_general", "description": "4x CPU General", "gpu_description": "N/A",
+                "price_cents_per_hour": 20, "specs": {**specs, "gpus": 0},
+            },
+            "regions_with_capacity_available": [],
+        },
+    }  # fmt: skip
+    found = {offer.gpu: offer for offer in offers(tmp_path / "lambda.json", json.dumps({"data": types}))}
+    pcie, sxm = found["h100-pcie-80gb"], found["a100-sxm4-80gb"]
+    assert (pcie.usd_per_machine_hour, pcie.region, pcie.country) == (2.49, "us-east-1", "us")
+    assert (sxm.usd_per_machine_hour, sxm.instance_gpus, sxm.region) == (14.32, 8, "any")
+    assert pcie.note == "in stock on 2026-11-20"
+    assert sxm.note == "no capacity in any region on 2026-11-20"
+
+
+def test_vast_s_search_keeps_the_cheapest_offer_of_a_country(tmp_path: Path) -> None:
+    """The form of https://docs.vast.ai/api-reference/search/search-offers; the command line prints the list alone."""
+    offer = {
+        "id": 17, "gpu_name": "RTX 4090", "num_gpus": 2, "gpu_ram": 24564, "dph_total": 0.9, "min_bid": 0.4,
+        "geolocation": "Bavaria, DE", "rentable": True,
+    }  # fmt: skip
+    listed = [
+        offer, {**offer, "id": 18, "dph_total": 0.8, "min_bid": 0.5}, {**offer, "id": 19, "geolocation": "Sweden, SE"},
+        {**offer, "id": 20, "gpu_ram": 49140}, {**offer, "id": 21, "rentable": False},
+    ]  # fmt: skip
+    for name, document in (("api.json", {"offers": listed}), ("raw.json", listed)):
+        found = offers(tmp_path / name, json.dumps(document))
+        assert {(o.instance, o.term, o.usd_per_machine_hour, o.country) for o in found} == {
+            ("offer 18", Term.ON_DEMAND, 0.8, "de"), ("offer 17", Term.SPOT, 0.4, "de"),
+            ("offer 19", Term.ON_DEMAND, 0.9, "se"), ("offer 19", Term.SPOT, 0.4, "se"),
+        }  # fmt: skip
+        assert all(o.is_marketplace and o.gpu == "rtx-4090" for o in found)
+    made = imported(tmp_path / "api.json", json.dumps({"offers": listed}))
+    assert [(left.rows, left.reason) for left in made.left_out][:2] == [
+        (1, "an offer that is rented out"),
+        (2, "a dearer offer of the same GPU, number and country"),
+    ]
+
+
+def test_oracle_prints_one_gpu_of_a_shape_that_is_rented_whole(tmp_path: Path) -> None:
+    """The form of https://docs.oracle.com/en-us/iaas/Content/Billing/Tasks/signingup_topic-Estimating_Costs.htm."""
+
+    def product(name: str, usd: float) -> dict[str, object]:
+        prices = [{"model": "PAY_AS_YOU_GO", "value": usd}]
+        return {
+            "partNumber": "B", "displayName": name, "metricName": "GPU Per Hour",
+            "currencyCodeLocalizations": [{"currencyCode": "USD", "prices": prices}],
+        }  # fmt: skip
+
+    items = [
+        product("Compute - GPU - A10", 2.0), product("OCI - Compute - GPU - H100", 10.0),
+        product("Compute - GPU - A100 - v2", 4.0), product("Compute - GPU - X9", 1.0),
+        {**product("Compute - Standard - E4 - OCPU", 0.025), "metricName": "OCPU Per Hour"},
+    ]  # fmt: skip
+    document = {"lastUpdated": "2026-11-10T00:00:00Z", "items": items}
+    found = offers(tmp_path / "oci.json", json.dumps(document))
+    assert {(offer.instance, offer.usd_per_machine_hour, offer.date) for offer in found} == {
+        ("VM.GPU.A10.1", 2.0, date(2026, 11, 10)),
+        ("BM.GPU.H100.8", 80.0, date(2026, 11, 10)),
+        ("BM.GPU.A100-v2.8", 32.0, date(2026, 11, 10)),
+    }
+
+
+def test_verda_s_answer_prices_whole_machines(tmp_path: Path) -> None:
+    """The form of https://api.verda.com/v1/docs (`GET /v1/instance-types`)."""
+    kinds = [
+        {
+            "instance_type": "2H200.141S.88V", "price_per_hour": "8.0", "spot_price": "4.0", "currency": "usd",
+            "gpu": {"description": "2x H200 SXM5 141GB", "number_of_gpus": 2},
+            "gpu_memory": {"description": "282GB GPU RAM", "size_in_gigabytes": 282},
+        },
+        {
+            "instance_type": "1NEW.1V", "price_per_hour": "1.0", "spot_price": None,
+            "gpu": {"description": "1x A100 SXM4 40GB", "number_of_gpus": 1}, "gpu_memory": {"size_in_gigabytes": 40},
+        },
+        {"instance_type": "CPU.4V.16G", "price_per_hour": "0.02", "gpu": {"number_of_gpus": 0}},
+    ]  # fmt: skip
+    found = offers(tmp_path / "verda.json", json.dumps(kinds))
+    assert {(offer.gpu, offer.term, offer.usd_per_machine_hour) for offer in found} == {
+        ("h200-sxm-141gb", Term.ON_DEMAND, 8.0),
+        ("h200-sxm-141gb", Term.SPOT, 4.0),
+        ("a100-sxm4-40gb", Term.ON_DEMAND, 1.0),
+    }
+
+
+def test_a_bill_in_the_focus_form_says_what_a_machine_costs_its_buyer(tmp_path: Path) -> None:
+    """Columns of https://focus.finops.org/focus-specification (1.2)."""
+    head = (
+        "BilledCost,BillingCurrency,ChargeCategory,ChargePeriodStart,ContractedUnitPrice,ListUnitPrice,PricingCategory,"
+        "PricingUnit,ProviderName,RegionId,SkuPriceDetails,ChargeDescription,CommitmentDiscountId"
+    )
+    details = '"{""InstanceType"": ""g6.12xlarge"", ""OperatingSystem"": ""Linux""}"'
+    rows = [
+        f"1,USD,Usage,2026-11-01T00:00:00Z,4.1,4.6,Standard,Hours,AWS,us-east-1,{details},,",
+        f"1,USD,Usage,2026-11-02T00:00:00Z,4.0,4.6,Standard,Hours,AWS,us-east-1,{details},,",
+        "1,USD,Usage,2026-11-02T00:00:00Z,,1.9,Dynamic,Hrs,Amazon Web Services,us-east-1,,$1.9 per g6.12xlarge hour,",
+        f"1,USD,Usage,2026-11-02T00:00:00Z,2.0,4.6,Committed,Hours,AWS,us-east-1,{details},,sp-1",
+        "1,USD,Usage,2026-11-02T00:00:00Z,0.02,0.02,Standard,GB-Months,AWS,us-east-1,,S3 storage,",
+        "1,USD,Tax,2026-11-02T00:00:00Z,,,,,AWS,us-east-1,,,",
+    ]
+    made = imported(tmp_path / "bill.csv", "\n".join([head, *rows]) + "\n")
+    assert {(quote.term, quote.price, quote.day, quote.kind) for quote in made.quotes} == {
+        (Term.ON_DEMAND, 4.0, date(2026, 11, 2), PriceKind.OBSERVED),
+        (Term.SPOT, 1.9, date(2026, 11, 2), PriceKind.OBSERVED),
+    }
+    assert {left.reason: left.rows for left in made.left_out} == {
+        "an older charge for the same machine": 1,
+        "usage that a commitment covers, whose length a bill does not state": 1,
+        "a machine without a GPU that is known": 1,
+        "no charge for usage": 1,
+    }
+
+
+def test_vantage_s_table_gives_regions_reservations_and_spot(tmp_path: Path) -> None:
+    """The form of https://instances.vantage.sh/instances.json (vantage-sh/ec2instances.info)."""
+    pricing = {
+        "eu-central-1": {
+            "linux": {
+                "ondemand": "5.752", "spot_min": "1.9", "spot_avg": "2.0", "spot_max": "2.2",
+                "reserved": {"yrTerm1Standard.noUpfront": "3.7", "yrTerm3Standard.allUpfront": "2.1",
+                             "yrTerm3Convertible.noUpfront": "2.9"},
+            },
+            "mswin": {"ondemand": "8"},
+        },
+        "eu-west-9": {"mswin": {"ondemand": "8"}},
+    }  # fmt: skip
+    document = [{"instance_type": "g6.12xlarge", "pricing": pricing}, {"instance_type": "m5.large", "pricing": {}}]
+    found = offers(tmp_path / "instances.json", json.dumps(document))
+    assert {(offer.term, offer.usd_per_machine_hour, offer.upfront_fraction) for offer in found} == {
+        (Term.ON_DEMAND, 5.752, None), (Term.SPOT, 2.0, None), (Term.RESERVED_1Y, 3.7, None),
+        (Term.RESERVED_3Y, 2.1, 1.0),
+    }  # fmt: skip
+    assert {offer.zones_usd for offer in found} == {None, (1.9, 2.2)}
+    assert {(offer.kind, offer.country) for offer in found} == {(PriceKind.COPY, "de")}

@@ -11,6 +11,7 @@ from capplan.errors import UsageError
 from capplan.specs import load_gpus
 from capplan.specs.price_import import import_quotes
 from capplan.specs.prices import load_price_file
+from capplan.specs.providers import load_providers
 
 DAY = date(2026, 11, 1)
 HEAD = "gpu,term,provider,price,date,gpus,region,instance,date_is,tier,source,note\n"
@@ -185,3 +186,69 @@ def test_a_yaml_file_that_holds_no_quotes_is_refused_in_a_sentence(tmp_path, gpu
     path.write_text(text)
     with pytest.raises(UsageError, match=complaint):
         import_quotes(path, gpus, read_on=DAY)
+
+
+@pytest.mark.parametrize(
+    ("written", "gpu"),
+    [
+        ("L4", "l4"), ("T4", "t4"), ("l40s", "l40s"), ("NVIDIA L40S", "l40s"), ("A10G", "a10g"),
+        ("RTX 4090", "rtx-4090"), ("rtx4090", "rtx-4090"), ("RTX A6000", "rtx-a6000"),
+        ("A100 80GB PCIe", "a100-pcie-80gb"),
+        ("H100 SXM", "h100-sxm5-80gb"), ("H100 (80 GB PCIe)", "h100-pcie-80gb"), ("MI300X", "mi300x"),
+        ("RTX PRO 6000 S", "rtx-pro-6000-blackwell-server"), ("RTX 4070S Ti", "rtx-4070-ti-super"),
+    ],
+)  # fmt: skip
+def test_gpus_are_known_as_sellers_write_them(tmp_path, gpus, written, gpu):
+    made = import_quotes(table(tmp_path, f"{written},buy,shop,2500,2026-10-01,,,,,,,"), gpus, read_on=DAY)
+    assert [quote.gpu for quote in made.quotes] == [gpu]
+
+
+def test_a_name_of_several_cards_says_which_they_are(tmp_path, gpus):
+    (left,) = import_quotes(table(tmp_path, "H100,buy,shop,25000,2026-10-01,,,,,,,"), gpus, read_on=DAY).left_out
+    assert "'H100' may be h100-nvl-94gb, h100-pcie-80gb, h100-sxm5-80gb; name one of these" in left.reason
+
+
+def test_a_spreadsheet_of_a_country_with_decimal_commas_is_read(tmp_path, gpus):
+    (tmp_path / "q.csv").write_text(
+        "GPU;Term;Vendor;Price;Date\n"
+        "L4;on-demand;acme;1,50;20.11.2026\n"
+        "L4;spot;acme;0,705;2026-11-20\n"
+        "L4;buy;acme;2.345,50 €;2026-11-20\n"
+        "L4;reserved-1y;acme;1.234;2026-11-20\n",
+        encoding="utf-8",
+    )
+    made = import_quotes(tmp_path / "q.csv", gpus, read_on=DAY, currency="EUR=1.16")
+    assert [quote.price for quote in made.quotes] == pytest.approx([1.5, 0.705, 2345.5 * 1.16])
+    assert made.quotes[0].day == date(2026, 11, 20)
+    assert made.quotes[2].note == "2,345.5 EUR at 1.16 USD per EUR, your rate"
+    (left,) = made.left_out
+    assert left.reason == "price '1.234' may mean 1234 or 1,234; write one of these"
+
+
+def test_a_quote_in_another_currency_takes_the_reference_rate_and_says_so(tmp_path, gpus):
+    (tmp_path / "q.csv").write_text(
+        "gpu,term,provider,price,date,currency\nl4,buy,shop,2000,2026-10-01,EUR\nl4,buy,shop,2000,2026-10-01,XAU\n"
+    )
+    made = import_quotes(tmp_path / "q.csv", gpus, read_on=DAY)
+    rates = load_providers().rates
+    (quote,) = made.quotes
+    assert quote.price == pytest.approx(2000 * rates.per_euro["USD"])
+    assert f"reference rate of {rates.day}" in quote.note
+    assert "the price is in XAU, of which no rate is known" in made.left_out[0].reason
+
+
+def test_rows_left_out_for_one_reason_are_counted(tmp_path, gpus):
+    rows = ["nosuch,buy,shop,1,2026-10-01,,,,,,,"] * 3
+    (left,) = import_quotes(table(tmp_path, *rows), gpus, read_on=DAY).left_out
+    assert (left.row, left.rows) == (2, 3)
+    assert str(left).startswith("3 rows: 'nosuch' is not a GPU")
+
+
+def test_a_commitment_keeps_what_is_paid_at_once(tmp_path, gpus):
+    (tmp_path / "q.csv").write_text(
+        "gpu,term,provider,price,date,upfront,country,region\nl4,reserved-1y,acme,0.5,2026-10-01,100,DE,hall 2\n"
+    )
+    made = import_quotes(tmp_path / "q.csv", gpus, read_on=DAY)
+    (tmp_path / "p.yaml").write_text(*made.files.values())
+    (price,) = load_price_file(tmp_path / "p.yaml", gpus).hourly
+    assert (price.upfront_fraction, price.country, price.region) == (1.0, "de", "hall 2")

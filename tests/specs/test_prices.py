@@ -56,7 +56,8 @@ def test_own_prices_replace_those_of_the_same_provider_region_and_term(gpus: Gpu
     [
         ("date: 2026-11-01\n", "", "date: must be the price's day as YYYY-MM-DD, not None"),
         ("date: 2026-11-01\n", "date: 1.11.2026\n", "date: must be the price's day as YYYY-MM-DD"),
-        ("currency: USD", "currency: EUR", "currency: must be USD, not 'EUR'"),
+        ("currency: USD", "currency: XAU", "currency: must be USD or a currency whose rate is known, not 'XAU'"),
+        ("currency: USD", "currency: EUR\nusd_per_unit: 0", "usd_per_unit: must be an amount above 0, not 0"),
         ("provider: aws\n", "", "provider: is missing"),
         ("gpu: t4", "gpu: t5", "hourly[0].gpu: 't5' is not an id of a GPU"),
         ("pricing: on-demand", "pricing: cheap", "hourly[0].pricing: 'cheap' is not known; use on-demand, spot"),
@@ -77,3 +78,12 @@ def test_a_price_file_is_refused_with_file_and_key(gpus: Gpus, write: Write, old
     with pytest.raises(CapplanError) as caught:
         load_price_file(path, gpus)
     assert f"{path}: {refusal}" in str(caught.value)
+
+
+def test_a_price_file_in_euros_is_converted_at_the_rate_that_it_states(gpus: Gpus, write: Write) -> None:
+    path = write(OWN.replace("currency: USD", "currency: EUR\nusd_per_unit: 1.16", 1), "prices/own.yaml")
+    own = load_price_file(path, gpus)
+    usd = load_price_file(write(OWN, "prices/usd.yaml"), gpus)
+    assert [price.usd_per_hour for price in own.hourly] == pytest.approx([1.16 * p.usd_per_hour for p in usd.hourly])
+    assert [price.usd for price in own.purchase] == pytest.approx([1.16 * price.usd for price in usd.purchase])
+    assert "from EUR at 1.16 USD, the file's rate" in own.hourly[0].source

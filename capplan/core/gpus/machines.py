@@ -46,6 +46,8 @@ class MachineType:
         joined: GPUs that fast links join with one another; 1 where all traffic goes over PCIe. None where nothing is
             stated, so that the GPU's kind decides.
         network_bytes_per_s: The machine's network, one direction. [bytes/s]
+        is_on_demand: Whether the provider sells it on demand; some are sold as spot or by reservation alone, though
+            their hour has a price.
     """
 
     provider: str
@@ -58,6 +60,7 @@ class MachineType:
     memory_bytes: int | None = None
     network_bytes_per_s: float | None = None
     note: str | None = None
+    is_on_demand: bool = True
 
 
 def joined_in_machine(gpu: GpuSpec, gpus: int, machine: MachineType | None) -> int:

@@ -62,6 +62,33 @@ class GpuNames:
         note = f"{name} stands for {', '.join(gpu.id for gpu in family)}" if len(family) > 1 else None
         return NamedGpus(gpus=family, note=note)
 
+    def sold_as(self, name: str, *, beside: str = "", memory_bytes: float | None = None) -> tuple[GpuSpec, ...]:
+        """Return the GPUs that a seller's name may stand for: one where nothing is in doubt, none where none is known.
+
+        Args:
+            name: As price lists write it, in any case: L4, RTX4090, NVIDIA L40S, H100_SXM, A100 (80 GB PCIe).
+            beside: What else a row says of the form, such as the name of its machine.
+            memory_bytes: One GPU's memory where the row states it. A card of another size is another card. [bytes]
+        """
+        wanted = _spelled_out(name)
+        stated = _STATED_MEMORY.search(wanted.casefold())
+        held = memory_bytes or (float(stated[1]) * 2**30 if stated else None)
+        bare = " ".join(word for word in _words(wanted) if not _FORM.fullmatch(word))
+        found = self.find(wanted) or self.find(bare)
+        if found is None:
+            return ()
+        family = self.find(bare) or found
+        whole = {gpu.id for gpu in family.gpus}
+        gpus = family.gpus if whole.issuperset(gpu.id for gpu in found.gpus) else found.gpus
+        words = (*_words(wanted), *_words(beside))
+        forms = {word[:3] for word in words if _FORM.fullmatch(word) and not word[0].isdigit()}
+        of_form = tuple(gpu for gpu in gpus if any(part[:3] in forms for part in gpu.id.split("-")))
+        gpus = of_form or gpus
+        if held is not None:
+            gpus = tuple(gpu for gpu in gpus if _LEAST_SHOWN <= held / gpu.memory_bytes <= _MOST_SHOWN)
+        plain = self.one(wanted)
+        return (plain,) if plain is not None and plain in gpus and not of_form else gpus
+
     def nearest(self, name: str) -> list[str]:
         """Return the three ids that are most similar to a name, those with the same beginning first.
 
@@ -81,6 +108,31 @@ class GpuNames:
 
 
 _ALIKE, _MOST_NEAR = 0.5, 3
+_LEAST_SHOWN, _MOST_SHOWN = 0.88, 1.06
+"""Share of its printed memory that price lists state of a GPU: 262 of a B300's 288, 22 of an A10G's 24; 80 of 94 is
+another card."""
+_FORM = re.compile(r"pcie|sxm\d?|nvl|oam|\d+gb")
+_STATED_MEMORY = re.compile(r"(?<![\w.])(\d{1,3}) ?g(?:i?b)?\b")
+_SELLERS_SPELLINGS = tuple(
+    (re.compile(pattern, re.IGNORECASE), words)
+    for pattern, words in (
+        (r"_", " "),
+        (r"^\s*\d+ ?x ", ""),
+        (r"\brtx[ -]?pro[ -]?", "RTX PRO "),
+        (r"\b(rtx pro \d{4}) ?s\b", r"\1 Blackwell Server"),
+        (r"\b(rtx pro \d{4}) ?ws\b", r"\1 Blackwell WS"),
+        (r"\b(rtx ?\d{4}) ?s ti\b", r"\1 Ti Super"),
+        (r"\b(rtx ?\d{4}) ?s\b", r"\1 Super"),
+        (r"\bq rtx\b", "Quadro RTX"),
+    )
+)
+"""What Vast.ai and others shorten: RTX 4070S Ti, RTX PRO 6000 S, Q RTX 8000."""
+
+
+def _spelled_out(name: str) -> str:
+    for pattern, words in _SELLERS_SPELLINGS:
+        name = pattern.sub(words, name)
+    return name.strip()
 
 
 def _likeness(wanted: str, form: str) -> float:

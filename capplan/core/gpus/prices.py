@@ -9,6 +9,12 @@ from math import ceil
 from capplan.core.gpus.machines import MachineType, Place
 
 CURRENCY = "USD"
+QUOTE_COLUMNS = ("gpu", "term", "provider", "price", "date")
+"""Columns that a table of quotes must have; see `OPTIONAL_QUOTE_COLUMNS` for the others."""
+OPTIONAL_QUOTE_COLUMNS = (
+    "gpus", "instance", "region", "country", "currency", "includes_server", "sku", "valid_until", "lead_time_days",
+    "warranty_years", "upfront", "date_is", "tier", "source", "note",
+)  # fmt: skip
 
 
 class Term(StrEnum):
@@ -301,13 +307,16 @@ _OUTDATED_AFTER = datetime.timedelta(days=365)
 
 
 def cheapest_offer(offers: Sequence[Price], *, gpus: int, together: int = 1) -> Price | None:
-    """Return the offer whose whole machines hold some GPUs for the least; None where no machine is large enough."""
+    """Return the offer whose whole machines hold some GPUs for the least; None where no machine is large enough.
+
+    Of equal prices the newest is taken.
+    """
     held = [
-        (machines * offer.usd_per_machine_hour, offer.usd_per_hour, index)
+        (machines * offer.usd_per_machine_hour, offer.usd_per_hour, -offer.date.toordinal(), index)
         for index, offer in enumerate(offers)
         if (machines := offer.machines_for(gpus, together=together)) is not None
     ]
-    return offers[min(held)[2]] if held else None
+    return offers[min(held)[-1]] if held else None
 
 
 def _weakness(price: Price) -> tuple[bool, bool, bool]:
