@@ -19,7 +19,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias
 
-from platformdirs import user_cache_path, user_config_path
+from platformdirs import user_cache_path, user_config_path, user_data_path
 
 from capplan import strict_json
 from capplan.errors import UsageError
@@ -375,6 +375,12 @@ def config_folder() -> Path:
     """Return the folder of the user's own files: `XDG_CONFIG_HOME`/capplan, else where the system keeps settings."""
     home = os.environ.get("XDG_CONFIG_HOME")
     return Path(home) / _NAME if home else user_config_path(_NAME, appauthor=False)
+
+
+def data_folder() -> Path:
+    """Return the folder of what was fetched: `XDG_DATA_HOME`/capplan, else where the system keeps a program's data."""
+    home = os.environ.get("XDG_DATA_HOME")
+    return Path(home) / _NAME if home else user_data_path(_NAME, appauthor=False)
 
 
 def is_installed(path: Path) -> bool:

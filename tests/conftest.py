@@ -138,3 +138,4 @@ def no_own_specs(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.M
     """Keep the user's own GPU specs out of tests."""
     monkeypatch.delenv("CAPPLAN_SPECS", raising=False)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.mktemp("config")))
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path_factory.mktemp("data")))

@@ -80,14 +80,16 @@ class Quote:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SkippedQuote:
-    """Rows that are not taken for one reason: the first of them, and their number."""
+    """Rows that are not taken for one reason: the first of them, None in an export, and their number."""
 
-    row: int
+    row: int | None
     reason: str
     rows: int = 1
 
     def __str__(self) -> str:
-        return f"row {self.row}: {self.reason}" if self.rows == 1 else f"{self.rows:,} rows: {self.reason}"
+        if self.rows == 1:
+            return f"{'1 row' if self.row is None else f'row {self.row}'}: {self.reason}"
+        return f"{self.rows:,} rows: {self.reason}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,7 +121,7 @@ def import_quotes(
     names = GpuNames(gpus.values())
     export = read_export(path, load_providers(), names, read_on=read_on)
     if export is None:
-        table = _Rows(names=names, exchange=Exchange(currency), source=path.name)
+        table = _Rows(names=names, exchange=ConversionRates(currency), source=path.name)
         for number, row in _rows(path, table):
             table.take(number, row)
     else:
@@ -137,17 +139,17 @@ def read_rows_of(export: Export, names: GpuNames, *, source: str, currency: str 
         source: What the export is called where its prices stand.
         currency: As in `import_quotes`.
     """
-    table = _Rows(names=names, exchange=Exchange(currency), source=source, kind=export.kind)
-    for number, found in enumerate(export.rows, start=1):
+    table = _Rows(names=names, exchange=ConversionRates(currency), source=source, kind=export.kind)
+    for found in export.rows:
         if isinstance(found, LeftOut):
-            table.leave_out(number, found.reason, found.rows)
+            table.leave_out(None, found.reason, found.rows)
         else:
-            table.take(number, found)
+            table.take(None, found)
     return table
 
 
 @dataclass(frozen=True, slots=True)
-class Exchange:
+class ConversionRates:
     """Rates of exchange: the user's own of one currency, else the reference rates.
 
     `own` is a currency with its price in US dollars, such as EUR=1.16.
@@ -179,7 +181,7 @@ class _Rows:
     """The rows of a table that are read so far: quotes, and what is left out."""
 
     names: GpuNames
-    exchange: Exchange
+    exchange: ConversionRates
     source: str
     kind: PriceKind | None = None
     decimal_comma: bool = False
@@ -191,7 +193,7 @@ class _Rows:
         """Return what is left out, by reason."""
         return tuple(self.skipped.values())
 
-    def leave_out(self, number: int, reason: str, rows: int = 1) -> None:
+    def leave_out(self, number: int | None, reason: str, rows: int = 1) -> None:
         """Count rows that are not taken."""
         known = self.skipped.get(reason)
         self.skipped[reason] = (
@@ -200,7 +202,7 @@ class _Rows:
             else replace(known, rows=known.rows + rows)
         )
 
-    def take(self, number: int, row: Mapping[str, str]) -> None:
+    def take(self, number: int | None, row: Mapping[str, str]) -> None:
         """Read a row, or leave it out with all that is wrong with it."""
         try:
             quote = _quote(row, self)
@@ -436,13 +438,12 @@ def price_files(quotes: Iterable[Quote], *, read_on: date) -> dict[str, str]:
     Returns:
         YAML by file name.
     """
-    rents: dict[tuple[str, date, DateKind], list[Quote]] = {}
+    held_quotes = tuple(quotes)
+    rents = _rents(held_quotes)
     purchases: dict[str, list[Quote]] = {}
-    for quote in quotes:
+    for quote in held_quotes:
         if quote.term is Term.BUY:
             purchases.setdefault(quote.provider, []).append(quote)
-        else:
-            rents.setdefault((quote.provider, quote.day, quote.date_is), []).append(quote)
     files: dict[str, str] = {}
     for (provider, day, date_is), held in sorted(rents.items(), key=lambda item: (item[0][0], item[0][1], item[0][2])):
         suffix = "" if date_is is DateKind.STATED else f"-{date_is}"
@@ -465,7 +466,11 @@ def _slug(name: str) -> str:
 def _rent_file(provider: str, day: date, date_is: DateKind, quotes: Sequence[Quote], read_on: date) -> str:
     lines = [f"provider: {_scalar(provider)}", f"currency: {CURRENCY}", f"date: {day}", f"date_is: {date_is}"]
     keys = _source_keys(quotes)
-    rows = [
+    return _document(lines, keys, "hourly", _rent_rows(quotes, keys), read_on)
+
+
+def _rent_rows(quotes: Sequence[Quote], keys: Mapping[str, str]) -> list[dict[str, object]]:
+    return [
         {
             "gpu": quote.gpu, "instance": quote.instance or f"{quote.gpus}x {quote.gpu}", "gpus": quote.gpus,
             "pricing": quote.term.value, **({"region": quote.region} if quote.region else {}),
@@ -475,7 +480,35 @@ def _rent_file(provider: str, day: date, date_is: DateKind, quotes: Sequence[Quo
         }
         for quote in _once(quotes)
     ]  # fmt: skip
-    return _document(lines, keys, "hourly", rows, read_on)
+
+
+def rent_trees(quotes: Iterable[Quote], *, read_on: date, url: str) -> tuple[dict[str, object], ...]:
+    """Return rents as price files by provider and day, as trees that JSON can hold: days are texts.
+
+    Args:
+        quotes: The rents; purchases are passed over.
+        read_on: The day of reading.
+        url: Where the prices are documented.
+    """
+    trees: list[dict[str, object]] = []
+    for (provider, day, date_is), held in _rents(quotes).items():
+        keys = _source_keys(held)
+        sources = {
+            key: {"kind": "secondary", "title": title, "url": url, "retrieved": f"{read_on}"}
+            for title, key in keys.items()
+        }
+        head = {"provider": provider, "currency": CURRENCY, "date": f"{day}", "date_is": date_is.value}
+        trees.append({**head, "sources": sources, "hourly": _rent_rows(held, keys)})
+    return tuple(trees)
+
+
+def _rents(quotes: Iterable[Quote]) -> dict[tuple[str, date, DateKind], list[Quote]]:
+    """Return the rents by provider and day."""
+    rents: dict[tuple[str, date, DateKind], list[Quote]] = {}
+    for quote in quotes:
+        if quote.term is not Term.BUY:
+            rents.setdefault((quote.provider, quote.day, quote.date_is), []).append(quote)
+    return rents
 
 
 def _purchase_file(quotes: Sequence[Quote], read_on: date) -> str:

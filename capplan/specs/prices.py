@@ -22,6 +22,7 @@ from capplan.core.gpus.prices import (
 )
 from capplan.core.gpus.spec import GpuSpec, Source, SourceKind
 from capplan.errors import SpecError, UnknownNameError
+from capplan.specs.fetched import FETCHED, Fetched, dated, read_fetched
 from capplan.specs.folders import BUILT_IN, PRICES, built_in_folder, own_overlays, price_folder
 from capplan.specs.providers import load_providers
 from capplan.specs.strict_yaml import Checker, Tree, read_yaml
@@ -91,8 +92,9 @@ class Prices:
 def load_prices(gpus: Mapping[str, GpuSpec], *, overlays: Sequence[Path] = ()) -> Prices:
     """Load the built-in prices, then those in the `prices` folder of every overlay (as for `load_gpus`).
 
-    An own price replaces the built-in ones of the same GPU, provider, region and term. A folder that the environment
-    variable CAPPLAN_PRICES names stands in for the built-in prices.
+    Beside the built-in prices stand those that `capplan prices update` fetched; of one offer the newest counts. An own
+    price replaces both of the same GPU, provider, region and term. A folder that the environment variable
+    CAPPLAN_PRICES names stands in for the built-in and the fetched prices.
 
     Raises:
         SpecError: a file is refused, with all that is wrong with it.
@@ -102,11 +104,33 @@ def load_prices(gpus: Mapping[str, GpuSpec], *, overlays: Sequence[Path] = ()) -
     for path in sorted(folder.glob("*.yaml")):
         shown = str(path.relative_to(folder.parents[1])) if folder == built_in_folder() / PRICES else str(path)
         prices = _joined(prices, read_prices(path, gpus, shown=shown, origin=BUILT_IN))
+    if folder == built_in_folder() / PRICES:
+        prices = _joined(prices, prices_of(read_fetched(), gpus))
     own = Prices()
     for overlay in (*own_overlays(), *overlays):
         for path in sorted((overlay / PRICES).glob("*.yaml")):
             own = _laid_over(own, load_price_file(path, gpus))
     return _laid_over(prices, own)
+
+
+def prices_of(fetched: Iterable[Fetched], gpus: Mapping[str, GpuSpec]) -> Prices:
+    """Return the prices that were fetched; those of GPUs that the database no longer has are passed over.
+
+    Raises:
+        SpecError: a file holds what no price file may hold.
+    """
+    found = Prices()
+    for given in fetched:
+        shown = f"prices of {given.source}, fetched on {given.moment:%Y-%m-%d}"
+        for tree in given.files:
+            try:
+                rows = [row for row in tree["hourly"] if row["gpu"] in gpus]
+                section = {**dated(tree), "hourly": rows}
+            except (LookupError, TypeError, ValueError) as error:
+                raise SpecError(f"{shown}: hold what is no price file ({error!s:.100}); fetch them again.") from error
+            if rows:
+                found = _joined(found, read_price_section(section, gpus, shown=shown, origin=FETCHED))
+    return found
 
 
 def load_price_file(path: Path, gpus: Mapping[str, GpuSpec]) -> Prices:
@@ -330,7 +354,7 @@ class _PriceReader(Checker):
             return self.member(f"{key}.kind", row["kind"], PriceKind) or PriceKind.COPY
         if self._kind is not None:
             return self._kind
-        if self.origin != BUILT_IN:
+        if self.origin not in (BUILT_IN, FETCHED):
             return PriceKind.QUOTE
         return PriceKind.READ if source is not None and source.kind is SourceKind.DATASHEET else PriceKind.COPY
 
@@ -423,7 +447,7 @@ class _PriceReader(Checker):
         return None if amount is None else amount * self._rate
 
     def _source_text(self, source: Source, date_is: DateKind) -> str:
-        details = [] if self.origin == BUILT_IN else [self.origin]
+        details = [] if self.origin in (BUILT_IN, FETCHED) else [self.origin]
         details += [_DAY_MEANS[date_is]] if date_is in _DAY_MEANS else []
         details += [self._conversion] if self._conversion else []
         return f"{source.title} ({'; '.join([source.kind, *details])})"

@@ -12,6 +12,7 @@ from pathlib import Path
 from capplan.core.gpus.machines import Area, Country, LocalCurrency, MachineType, Place, RegionalFigure
 from capplan.core.gpus.spec import Source
 from capplan.errors import UnknownNameError, UsageError
+from capplan.specs.fetched import read_fetched
 from capplan.specs.folders import BUILT_IN, built_in_folder
 from capplan.specs.strict_yaml import Checker, Tree, read_yaml
 
@@ -176,7 +177,7 @@ def load_providers() -> Providers:
         SpecError: a file is refused, with all that is wrong with it.
     """
     folder = built_in_folder()
-    rates = _read_rates(folder / PLACES / "rates.yaml")
+    rates = _newest(_read_rates(folder / PLACES / "rates.yaml"))
     countries = _read_countries(folder / PLACES / "countries.yaml", rates)
     files = sorted((folder / PROVIDERS).glob("*.yaml"))
     providers = [_read_provider(path, countries) for path in files]
@@ -231,6 +232,13 @@ def _read_rates(path: Path) -> ReferenceRates:
         checker.refuse("date", "must be a day, and per_euro must hold USD")
     checker.finish(sources)
     return ReferenceRates(day=day if isinstance(day, date) else date.min, per_euro=rates)
+
+
+def _newest(built_in: ReferenceRates) -> ReferenceRates:
+    """Return the rates that were fetched, where they are newer than the built-in ones."""
+    held = [(given.rates_day, given.rates) for given in read_fetched() if given.rates_day and "USD" in given.rates]
+    day, rates = max(held, key=lambda each: each[0], default=(date.min, {}))
+    return ReferenceRates(day=day, per_euro={**built_in.per_euro, **rates}) if day > built_in.day else built_in
 
 
 def _above_zero(given: object) -> float | None:

@@ -34,6 +34,18 @@ _COMPARED = (
 )  # fmt: skip
 
 
+class PriceSourceRow(NamedTuple):
+    """A source of current prices: when it was asked last, what it gave, and what it needs besides."""
+
+    id: str
+    title: str
+    age_days: int | None
+    prices: int | None
+    needs: str
+    licence: str
+    documentation: str
+
+
 class PriceGroup(StrEnum):
     """What the rows of a comparison of prices stand for, beside the GPU."""
 
@@ -332,3 +344,24 @@ def local_words(local: LocalAmount, *, unit: str = "/h") -> str:
     day = "your rate" if local.rate_day is None else f"reference rate of {local.rate_day}, not read again"
     rate = f"1 {local.currency} = {local.usd_per_unit:.4f} USD, {day}"
     return f"{_figures(local.amount)} {local.currency}{unit}, {taxed} ({rate})"
+
+
+def price_source_sections(sources: Sequence[PriceSourceRow]) -> list[Section]:
+    """Return one row for each source of current prices."""
+    columns: list[Column[PriceSourceRow]] = [
+        words("source", lambda row: row.id, name="source"),
+        words("asked", _asked, name=None),
+        data("age_days", lambda row: row.age_days),
+        figure("prices", lambda row: row.prices, str, name="prices", unknown=""),
+        words("needs", lambda row: row.needs, name="needs"),
+        words("what", lambda row: row.title, name="title"),
+        words("licence", lambda row: row.licence, name="licence", rank=1),
+        words("documented at", lambda row: row.documentation, name="documentation", rank=2),
+    ]
+    return [Section([Table(columns, sources)])]
+
+
+def _asked(row: PriceSourceRow) -> str:
+    if row.age_days is None:
+        return "never"
+    return "today" if row.age_days <= 0 else f"{row.age_days} days ago"

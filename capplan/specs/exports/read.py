@@ -11,12 +11,11 @@ from capplan.core.gpus.prices import PriceKind
 from capplan.errors import UsageError
 from capplan.files import read_file
 from capplan.specs.exports import aws, azure, gcp, sellers, skypilot, tables
-from capplan.specs.exports.rows import Export, Found, LeftOut, Reader, Reading, of_texts
+from capplan.specs.exports.rows import Export, Found, Reader, Reading, checked
 from capplan.specs.providers import Providers
 from capplan.tables import read_cells
 
 _MOST_BYTES = 200_000_000
-_NOT_THE_FORM = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError)
 _LINES_ABOVE_HEADER = 12
 
 
@@ -42,29 +41,51 @@ def read_export(path: Path, providers: Providers, names: GpuNames, *, read_on: d
 
 
 def _table(path: Path, reading: Reading) -> Export | None:
+    head = _header(read_cells(path))[-1]
+    if all(name in head for name in skypilot.COLUMNS):
+        return read_catalogue_file(path, reading, provider=skypilot.provider_of(path, reading))
+    if all(name in head for name in aws.OFFER_COLUMNS):
+        return read_offer_file(path, reading)
+    if all(name in head for name in tables.FOCUS_COLUMNS):
+        cells = read_cells(path)
+        found = checked(path, "the columns of a FOCUS bill", lambda: tables.read_focus(next(cells), cells, reading))
+        return Export(rows=found, kind=PriceKind.OBSERVED)
+    return None
+
+
+def read_catalogue_file(path: Path, reading: Reading, *, provider: str) -> Export:
+    """Read a file of SkyPilot's catalogue; it is refused when its rows are asked for.
+
+    Args:
+        path: The file.
+        reading: What it is read with.
+        provider: Whose machines it lists.
+    """
     cells = read_cells(path)
-    above: list[list[str]] = []
+
+    def read() -> Iterator[Found]:
+        head = next(cells, [])
+        if missing := [name for name in skypilot.COLUMNS if name not in head]:
+            raise ValueError(f"the columns {', '.join(missing)} are missing")
+        return skypilot.read_catalogue(head, cells, reading, provider=provider)
+
+    return Export(rows=checked(path, "the columns of SkyPilot's catalogue", read), kind=PriceKind.COPY)
+
+
+def read_offer_file(path: Path, reading: Reading) -> Export:
+    """Read AWS's offer file as CSV, row by row; it is refused when its rows are asked for."""
+    rows = checked(path, "the columns of AWS's offer file", lambda: aws.read_offer_table(read_cells(path), reading))
+    return Export(rows=rows, kind=PriceKind.READ)
+
+
+def _header(cells: Iterator[list[str]]) -> list[list[str]]:
+    """Return the first lines of a table up to that of its columns, which the two of a title precede at most."""
+    above: list[list[str]] = [[]]
     for line in cells:
         above.append(line)
         if len(line) > 2 or len(above) > _LINES_ABOVE_HEADER:
             break
-    head = above[-1] if above else []
-    if all(name in head for name in skypilot.COLUMNS):
-        provider = skypilot.provider_of(path, reading)
-        found = skypilot.read_catalogue(head, cells, reading, provider=provider)
-        return Export(rows=_checked(path, "the columns of SkyPilot's catalogue", found), kind=PriceKind.COPY)
-    if all(name in head for name in aws.OFFER_COLUMNS):
-        found = aws.read_offer_table(_chained(above, cells), reading)
-        return Export(rows=_checked(path, "the columns of AWS's offer file", found), kind=PriceKind.READ)
-    if all(name in head for name in tables.FOCUS_COLUMNS):
-        found = tables.read_focus(head, cells, reading)
-        return Export(rows=_checked(path, "the columns of a FOCUS bill", found), kind=PriceKind.OBSERVED)
-    return None
-
-
-def _chained(above: list[list[str]], rest: Iterator[list[str]]) -> Iterator[list[str]]:
-    yield from above
-    yield from rest
+    return above
 
 
 def _document(path: Path, reading: Reading) -> Export:
@@ -73,7 +94,7 @@ def _document(path: Path, reading: Reading) -> Export:
     if form is None:
         raise UsageError(f"{path}: is no export that is known: {FORMS}.")
     what, read, kind = form
-    return Export(rows=tuple(_checked(path, what, read(document, reading))), kind=kind)
+    return Export(rows=tuple(checked(path, what, lambda: read(document, reading))), kind=kind)
 
 
 def read_document(path: Path) -> Any:
@@ -94,18 +115,6 @@ def read_document(path: Path) -> Any:
         raise UsageError(f"{path}: cannot be read ({error.strerror or error}).") from error
     except (ValueError, RecursionError) as error:
         raise UsageError(f"{path}: is not JSON ({error}).") from error
-
-
-def _checked(path: Path, what: str, rows: Iterator[Found]) -> Iterator[Found]:
-    """Yield rows whose values are texts; what is not in the form of its export is refused in a sentence."""
-    try:
-        for found in rows:
-            yield found if isinstance(found, LeftOut) else of_texts(found)
-    except UsageError:
-        raise
-    except _NOT_THE_FORM as error:
-        reason = f"{error!s:.200}"
-        raise UsageError(f"{path}: has {what}, but not in its form ({reason}).") from error
 
 
 _BY_KEY: Mapping[str, Reader] = {
@@ -142,8 +151,7 @@ def form_of(document: Any) -> tuple[str, Callable[[Any, Reading], Iterator[Found
     if not isinstance(document, dict):
         return None
     if "data" in document:
-        read_data = sellers.read_runpod if _is_graphql(document["data"]) else _read_lambda
-        return "data", read_data, PriceKind.READ
+        return "data", _read_data, PriceKind.READ
     return next(((key, read, PriceKind.READ) for key, read in _BY_KEY.items() if key in document), None)
 
 
@@ -153,3 +161,12 @@ def _is_graphql(data: Any) -> bool:
 
 def _read_lambda(document: Mapping[str, Any], reading: Reading) -> Iterator[Found]:
     return sellers.read_lambda(document["data"], reading)
+
+
+def _read_data(document: Any, reading: Reading) -> Iterator[Found]:
+    read = sellers.read_runpod if _is_graphql(document["data"]) else _read_lambda
+    return read(document, reading)
+
+
+FORMS_BY_NAME: Mapping[str, Reader] = {**_BY_KEY, "data": _read_data, "list": sellers.read_verda}
+"""Readers of documents by the key at their top, as sources of prices name them; `list` is a list of machines."""

@@ -5,11 +5,13 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import date
+from pathlib import Path
 from typing import Any, TypeAlias
 
 from capplan.core.gpus.machines import MachineType
 from capplan.core.gpus.names import GpuNames
 from capplan.core.gpus.prices import PriceKind, Term
+from capplan.errors import UsageError
 from capplan.specs.foreign_numbers import read_number
 from capplan.specs.providers import Providers
 
@@ -55,13 +57,15 @@ class Reading:
         providers: What is known of providers and their machines.
         names: The names of GPUs.
         day: The day of the import, on which a price held at the latest where an export has no day.
-        is_of_today: Whether the export was fetched on that day, so that its prices held on it.
+        is_of_today: Whether the export was fetched from the provider on that day, so that its prices held on it.
+        changed_on: The day of the file's last change, from which on its prices hold; empty where it is not known.
     """
 
     providers: Providers
     names: GpuNames
     day: date
     is_of_today: bool = False
+    changed_on: str = ""
     _machines: dict[str, re.Pattern[str]] = field(default_factory=dict, repr=False)
 
     def dated(self, day: str | None = None, *, not_before: str | None = None) -> Row:
@@ -75,8 +79,9 @@ class Reading:
             return {"date": day[:10], "date_is": "stated"}
         if self.is_of_today:
             return {"date": f"{self.day}", "date_is": "stated"}
-        if not_before and not_before[:10] <= f"{self.day}":
-            return {"date": not_before[:10], "date_is": "not-before"}
+        start = self.changed_on or not_before
+        if start and start[:10] <= f"{self.day}":
+            return {"date": start[:10], "date_is": "not-before"}
         return {"date": f"{self.day}", "date_is": "not-after"}
 
     def offer(self, machine: MachineType, region: str, term: Term, price: float, dated: Row) -> Row:
@@ -166,3 +171,21 @@ def of_texts(row: Mapping[str, Any]) -> Row:
         if any("\ud800" <= sign <= "\udfff" for sign in value):
             raise ValueError(f"{name} holds half of a character")
     return {name: value.strip() for name, value in row.items()}
+
+
+_NOT_THE_FORM = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError)
+
+
+def checked(path: Path, what: str, read: Callable[[], Iterator[Found]]) -> Iterator[Found]:
+    """Yield rows whose values are texts; what is not in the form of its export is refused in a sentence.
+
+    Raises:
+        UsageError: it is not in that form.
+    """
+    try:
+        for found in read():
+            yield found if isinstance(found, LeftOut) else of_texts(found)
+    except UsageError:
+        raise
+    except _NOT_THE_FORM as error:
+        raise UsageError(f"{path}: has {what}, but not in its form ({error!s:.200}).") from error

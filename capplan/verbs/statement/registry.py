@@ -37,6 +37,8 @@ VERBS: Mapping[str, str] = {
     "gpus path": "capplan.verbs.gpu_files:GPUS_PATH",
     "prices": "capplan.verbs.prices:PRICES",
     "prices import": "capplan.verbs.prices:PRICES_IMPORT",
+    "prices update": "capplan.verbs.price_update:PRICES_UPDATE",
+    "prices sources": "capplan.verbs.price_update:PRICES_SOURCES",
     "cache": "capplan.verbs.cache:CACHE",
     "cache clear": "capplan.verbs.cache:CACHE_CLEAR",
     "llm memory": "capplan.verbs.llm.memory:LLM_MEMORY",

@@ -1,0 +1,1 @@
+"""Fetch current prices from where providers and catalogues publish them."""
