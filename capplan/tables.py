@@ -74,6 +74,16 @@ def is_parted_by_semicolons(path: Path) -> bool:
     return ";" in head and "," not in head
 
 
+def read_lines(path: Path) -> Iterator[str]:
+    """Read the lines of a table, for a reader that finds out at the first of them what it is.
+
+    Raises:
+        UsageError: As `read_rows`.
+    """
+    with _refusals(path), _opened(path) as stream:
+        yield from _lines(stream, path)
+
+
 def columns_of(path: Path) -> frozenset[str]:
     """Return the names of a CSV file's columns.
 

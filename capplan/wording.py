@@ -46,13 +46,16 @@ def worded_fields(value: Any, word_of: WordOf, *, skipped: tuple[type, ...] = ()
 
 
 def with_texts(value: Any, change: Callable[[str], str], *, skipped: tuple[type, ...] = ()) -> Any:
-    """Return a value with every text changed, however deep in dataclasses, structs, tuples and mappings.
+    """Return a value with every text changed, however deep in dataclasses, structs, lists, tuples and mappings.
 
     A part that stays the same is returned as it is, not copied; one that is held twice is changed once.
     """
     made: dict[int, Any] = {}
 
     def parts_changed(part: Any) -> Any:
+        if isinstance(part, list):
+            items = [changed(item) for item in part]
+            return part if all(map(operator.is_, items, part)) else items
         if isinstance(part, tuple):
             items = [changed(item) for item in part]
             if all(map(operator.is_, items, part)):

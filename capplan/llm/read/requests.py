@@ -1,19 +1,19 @@
 """Read requests to simulate: a CSV of lengths, or a public trace."""
 
 import csv
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from io import StringIO
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from capplan.errors import UsageError
-from capplan.files import read_file
 from capplan.llm.core.simulation.arrivals import Arrivals
 from capplan.strict_json import JsonError, read_json
+from capplan.tables import read_lines
 
 MOST_REQUESTS = 1_000_000
 _BLOCK_TOKENS = 512
@@ -36,6 +36,10 @@ class _TraceForm:
     @property
     def needed(self) -> tuple[str, ...]:
         return (self.prompt, self.answer, *((self.time,) if self.needs_time else ()))
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return (self.prompt, self.answer, self.time, self.cached, self.blocks)
 
 
 def _clock_s(text: Any) -> float:
@@ -66,21 +70,12 @@ def read_requests(path: Path) -> Arrivals:
     tokens each). Requests without an answer, which BurstGPT has for failures, are left out.
 
     Args:
-        path: The file, plain or compressed.
+        path: The file, plain or gzip-compressed.
 
     Raises:
         UsageError: The file cannot be read, has none of these forms, or holds a value that cannot be.
     """
-    rows = _rows(path)
-    form = next((known for known in _FORMS if set(known.needed) <= rows[0][1].keys()), None)
-    if form is None:
-        known = "; ".join(f"{form.name}: {', '.join(form.needed)}" for form in _FORMS)
-        lacking = next((name for name in _FORMS[0].needed if name not in rows[0][1]), "")
-        raise UsageError(f"{path}: lacks the column {lacking}; known columns of requests are {known}.")
-    if form.name == "BurstGPT":
-        rows = [(line, row) for line, row in rows if row[form.answer] not in (None, "", "0")]
-    if not 1 <= len(rows) <= MOST_REQUESTS:
-        raise UsageError(f"{path}: holds {len(rows):,} requests; 1 to {MOST_REQUESTS:,} can be simulated.")
+    form, rows = _requests(path)
     prompts = [_number(path, line, row, form.prompt, least=1) for line, row in rows]
     answers = [_number(path, line, row, form.answer, least=1) for line, row in rows]
     times = _times(path, rows, form)
@@ -98,29 +93,51 @@ def read_requests(path: Path) -> Arrivals:
     )
 
 
-def _rows(path: Path) -> list[tuple[int, Mapping[str, Any]]]:
-    try:
-        text = read_file(path).decode("utf-8-sig")
-    except OSError as error:
-        raise UsageError(f"{path}: cannot be read ({error.strerror or error}).") from error
-    except UnicodeDecodeError as error:
-        raise UsageError(f"{path}: cannot be read as requests ({error}).") from error
-    rows: list[tuple[int, Mapping[str, Any]]]
-    if text.lstrip().startswith("{"):
+def _requests(path: Path) -> tuple[_TraceForm, list[tuple[int, Mapping[str, Any]]]]:
+    """Return the form of a file and its requests with their lines; reading ends at the first that is one too many."""
+    form: _TraceForm | None = None
+    rows: list[tuple[int, Mapping[str, Any]]] = []
+    for line, row in _rows(path):
+        form = form or _form_of(path, row)
+        if form.name == "BurstGPT" and row[form.answer] in (None, "", "0"):
+            continue
+        rows.append((line, {name: row[name] for name in form.columns if name in row}))
+        if len(rows) > MOST_REQUESTS:
+            raise UsageError(f"{path}: holds more than {MOST_REQUESTS:,} requests, the most that can be simulated.")
+    if form is None or not rows:
+        raise UsageError(f"{path}: holds 0 requests; 1 to {MOST_REQUESTS:,} can be simulated.")
+    return form, rows
+
+
+def _form_of(path: Path, row: Mapping[str, Any]) -> _TraceForm:
+    for form in _FORMS:
+        if set(form.needed) <= row.keys():
+            return form
+    known = "; ".join(f"{form.name}: {', '.join(form.needed)}" for form in _FORMS)
+    lacking = next((name for name in _FORMS[0].needed if name not in row), "")
+    raise UsageError(f"{path}: lacks the column {lacking}; known columns of requests are {known}.")
+
+
+def _rows(path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    lines = read_lines(path)
+    first = next(lines, "")
+    lines = chain([first], lines)
+    if not first.lstrip().startswith("{"):
         try:
-            rows = [(line, read_json(cells)) for line, cells in enumerate(text.splitlines(), start=1) if cells.strip()]
-        except JsonError as error:
-            raise UsageError(f"{path}: is not JSON Lines: a line {error}.") from error
-        if not all(isinstance(row, dict) for _, row in rows):
-            raise UsageError(f"{path}: each line must be a JSON object of one request.")
-    else:
-        try:
-            rows = list(enumerate(csv.DictReader(StringIO(text)), start=2))
+            yield from enumerate(csv.DictReader(lines), start=2)
         except csv.Error as error:
             raise UsageError(f"{path}: is not CSV ({error}).") from error
-    if not rows:
-        raise UsageError(f"{path}: holds 0 requests; 1 to {MOST_REQUESTS:,} can be simulated.")
-    return rows
+        return
+    for line, text in enumerate(lines, start=1):
+        if not text.strip():
+            continue
+        try:
+            row = read_json(text)
+        except JsonError as error:
+            raise UsageError(f"{path}: is not JSON Lines: line {line} {error}.") from error
+        if not isinstance(row, dict):
+            raise UsageError(f"{path}: each line must be a JSON object of one request.")
+        yield line, row
 
 
 def _times(path: Path, rows: Sequence[tuple[int, Mapping[str, Any]]], form: _TraceForm) -> list[float]:

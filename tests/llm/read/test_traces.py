@@ -1,11 +1,14 @@
 """Requests read from CSV files and from the public forms of traces."""
 
+import gzip
 import time
+import tracemalloc
 
 import numpy as np
 import pytest
 
 from capplan.errors import UsageError
+from capplan.llm.read import requests
 from capplan.llm.read.requests import read_requests
 
 
@@ -47,6 +50,25 @@ def test_public_traces_are_known_by_their_columns(text, times, prompts, answers,
     assert found.answers.tolist() == answers
 
 
+def test_a_large_file_of_no_requests_is_refused_without_being_held(tmp_path):
+    path = tmp_path / "nothing.csv"
+    with path.open("wb") as file:
+        file.truncate(2**31)  # takes nothing on disk
+    tracemalloc.start()
+    try:
+        with pytest.raises(UsageError, match="a line of more than 1,048,576 characters"):
+            read_requests(path)
+        assert tracemalloc.get_traced_memory()[1] < 32 * 2**20
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_compressed_trace_is_read(tmp_path):
+    path = tmp_path / "lengths.csv.gz"
+    path.write_bytes(gzip.compress(b"input_len,output_len\n100,10\n"))
+    assert read_requests(path).prompts.tolist() == [100]
+
+
 def test_a_large_cache_holds_what_a_small_one_has_dropped(tmp_path):
     path = tmp_path / "trace.jsonl"
     path.write_text(
@@ -55,10 +77,10 @@ def test_a_large_cache_holds_what_a_small_one_has_dropped(tmp_path):
             for at, hashes in ((0, [1, 2]), (1, [3, 4]), (2, [1, 2]))
         )
     )
-    requests = read_requests(path)
+    trace = read_requests(path)
     # two blocks of 512 tokens are found again where four fit, none where the second prompt has displaced the first
-    assert requests.with_cache(4 * 512).cached.tolist() == [0, 0, 1024]
-    assert requests.with_cache(2 * 512).cached.tolist() == [0, 0, 0]
+    assert trace.with_cache(4 * 512).cached.tolist() == [0, 0, 1024]
+    assert trace.with_cache(2 * 512).cached.tolist() == [0, 0, 0]
 
 
 @pytest.mark.parametrize(
@@ -72,9 +94,12 @@ def test_a_large_cache_holds_what_a_small_one_has_dropped(tmp_path):
         ("input_len,output_len\n", "holds 0 requests"),
         ("Timestamp,Request tokens,Response tokens\n0,9,many\n", "line 2: Response tokens must be a number"),
         (f"[{{{'0' * 200_000}", "is not CSV"),
+        ("input_len,output_len\n" + "5,1\n" * 5, "holds more than 4 requests"),
+        ('{"input_len": 5, "output_len": 1}\n' * 5, "holds more than 4 requests"),
     ],
 )
-def test_a_file_that_cannot_be_simulated_is_refused_in_a_sentence(text, said, tmp_path):
+def test_a_file_that_cannot_be_simulated_is_refused_in_a_sentence(text, said, tmp_path, monkeypatch):
+    monkeypatch.setattr(requests, "MOST_REQUESTS", 4)
     path = tmp_path / "trace"
     path.write_text(text)
     with pytest.raises(UsageError, match=said):
