@@ -11,6 +11,7 @@ import re
 import secrets
 import stat
 import sysconfig
+import time
 import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -43,6 +44,11 @@ LARGEST_CONTENTS_BYTES = 8 * 2**20
 
 _TABLE_SIZE = 5
 """Where the record at an archive's end holds the length of the table, as `zipfile` reads it."""
+
+_PARTIAL = (".capplan-", ".partial")
+"""How the name of a file that is being written begins and ends."""
+_LONGEST_WRITE_S = 3600.0
+"""Age from which an unfinished file is one that nobody writes to any more. [s]"""
 
 Stamp: TypeAlias = tuple[int, int, int] | None
 """What changes when a file does: its time of change [ns], size [bytes] and number; None where there is no file."""
@@ -172,7 +178,8 @@ def replace_whole(path: Path, content: bytes) -> None:
     Raises:
         OSError: the folder is missing, full or read-only; what the file held before is kept.
     """
-    temporary = path.parent / f".capplan-{secrets.token_hex(8)}.partial"
+    _remove_litter(path.parent)
+    temporary = path.parent / f"{_PARTIAL[0]}{secrets.token_hex(8)}{_PARTIAL[1]}"
     # the system itself applies the umask here: to read it, os.umask must change it for all threads of the process
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0), 0o666)
     try:
@@ -187,6 +194,32 @@ def replace_whole(path: Path, content: bytes) -> None:
         temporary.unlink(missing_ok=True)
 
 
+@cache
+def _remove_litter(folder: Path) -> None:
+    """Remove, once in a process, what earlier ones that were killed left unfinished in a folder."""
+    with contextlib.suppress(OSError):
+        for path in folder.glob("*".join(_PARTIAL)):
+            if time.time() - path.stat().st_mtime > _LONGEST_WRITE_S:
+                path.unlink()
+
+
+def named_path(words: str | Path) -> Path:
+    """Return the path that somebody wrote, whether or not it names something.
+
+    Raises:
+        ValueError: No file can have this name: it is too long, or holds a NUL. The message says what is expected.
+    """
+    path = Path(words)
+    try:
+        path.lstat()
+    except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:
+            raise ValueError("expected the path of a file, with names of at most 255 bytes") from error
+    except ValueError as error:
+        raise ValueError("expected the path of a file, without a NUL") from error
+    return path
+
+
 def exists(words: str | Path) -> bool:
     """Return True if words name something on disk; words too long or with a NUL, as arguments may be, name nothing."""
     try:
@@ -198,6 +231,11 @@ def exists(words: str | Path) -> bool:
 def is_file(words: str | Path) -> bool:
     """Return True if words name a file; words too long or with a NUL, as arguments may be, name none."""
     return exists(words) and Path(words).is_file()
+
+
+def is_dir(words: str | Path) -> bool:
+    """Return True if words name a folder; words too long or with a NUL, as arguments may be, name none."""
+    return exists(words) and Path(words).is_dir()
 
 
 def _follow(path: Path) -> Path:

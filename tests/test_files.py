@@ -4,6 +4,7 @@ import json
 import os
 import stat
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -27,6 +28,16 @@ def test_a_new_file_is_written_with_the_permissions_of_new_files(tmp_path: Path)
     plain.touch()
     assert stat.S_IMODE(path.stat().st_mode) == stat.S_IMODE(plain.stat().st_mode)
     assert sorted(each.name for each in tmp_path.iterdir()) == ["plain", "plan.json"]
+
+
+def test_what_a_killed_writer_left_is_removed_by_a_later_process(tmp_path: Path) -> None:
+    old, new, other = (tmp_path / name for name in (".capplan-0a.partial", ".capplan-0b.partial", ".else.partial"))
+    for path in (old, new, other):
+        path.write_bytes(b"half")
+    for path in (old, other):
+        os.utime(path, (time.time() - 7200, time.time() - 7200))
+    write_file(tmp_path / "plan.json", PLAN)
+    assert {each.name for each in tmp_path.iterdir()} == {"plan.json", new.name, other.name}
 
 
 def test_a_writer_leaves_the_umask_of_other_threads_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

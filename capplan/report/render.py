@@ -2,6 +2,8 @@
 
 import csv
 import io
+import re
+import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import zip_longest
 
@@ -100,7 +102,10 @@ def _csv_cell(value: object) -> str:
 
 def defused(cell: str) -> str:
     """Lead a text that a spreadsheet would run as a formula by an apostrophe (OWASP, CSV injection)."""
-    return f"'{cell}" if cell.startswith(("=", "+", "-", "@", "\t", "\r", "\n")) else cell
+    first = unicodedata.normalize(
+        "NFKC", cell.lstrip(" ")[:1] or cell[:1]
+    )  # a full-width sign is read as the plain one
+    return f"'{cell}" if first.startswith(("=", "+", "-", "@", "\t", "\r", "\n")) else cell
 
 
 def _is_number(cell: str) -> bool:
@@ -191,8 +196,8 @@ def _markdown_pieces(section: Section) -> list[str]:
 def _markdown_lines(block: Lines) -> list[str]:
     if block.only not in (None, Format.MD) or not block.texts:
         return []
-    # an answer's lines stay as they are but for tags, because a model may be called <script>
-    texts = [text_of(text).replace("<", "&lt;") for text in block.texts]
+    # an answer's lines stay as they are but for tags and links: a model may be called <script> or [x](javascript:y)
+    texts = [_LINK.sub(r"\\]", text_of(text).replace("<", "&lt;")) for text in block.texts]
     if block.role is LineRole.TITLE:
         return [f"**{text}**" for text in texts]
     if block.role is LineRole.PLAIN:
@@ -214,6 +219,8 @@ def _markdown_cell(cell: str) -> str:
     return "· " * ((len(cell) - len(text)) // 2) + escape_markdown(text)
 
 
+_LINK = re.compile(r"\](?=[(\[:])")
+"""What ends the text of a link in Markdown."""
 _MARKDOWN_ESCAPES = str.maketrans(
     {character: f"\\{character}" for character in "\\|`*_[]"}
     | {"<": "&lt;", ">": "&gt;", "&": "&amp;", "\n": " ", "\r": " "}

@@ -5,10 +5,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from capplan.errors import UsageError
+from capplan.files import read_file
 from capplan.processes.supervisor import cores
 
 SHORTEST_TOKEN = 16
 """Fewest characters of an access token: shorter ones can be guessed."""
+LONGEST_TOKEN_BYTES = 4096
+"""Most that is read of a token's file. [bytes]"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,8 +94,7 @@ def is_loopback(host: str) -> bool:
 def read_token(path: Path) -> str:
     """Read the access token from a file of one line."""
     try:
-        with path.open(encoding="utf-8") as file:
-            token = file.read(4096).strip()
+        token = read_file(path, at_most=LONGEST_TOKEN_BYTES).decode().strip()
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(
             f"--token-file {path}: cannot be read ({getattr(error, 'strerror', None) or error})."

@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 from capplan.errors import SpecError
-from capplan.files import config_folder
+from capplan.files import config_folder, is_dir, is_file
 
 BUILT_IN = "built-in"
 ARCHITECTURES = "architectures"
@@ -49,7 +49,7 @@ def _folder_named_by(variable: str) -> Path | None:
     named = os.environ.get(variable)
     if not named:
         return None
-    if not Path(named).is_dir():
+    if not is_dir(named):
         raise SpecError(f"{variable} names {named}, which is not a folder.")
     return Path(named)
 
@@ -75,13 +75,13 @@ def spec_files(overlay: Path) -> list[Path]:
     Raises:
         SpecError: it is neither, or the folder holds nothing that is read.
     """
-    if overlay.is_dir():
+    if is_dir(overlay):
         for stray in overlay.glob("*.yml"):
             raise SpecError(f"{stray}: is not read; a spec file ends in .yaml.")
         if not _holds_specs(overlay):
             raise SpecError(f"{overlay}: holds no spec files (*.yaml).")
         return sorted((*overlay.glob("*.yaml"), *(overlay / CPUS).glob("*.yaml")), key=lambda path: path.name)
-    if overlay.suffix != ".yaml" or not overlay.is_file():
+    if overlay.suffix != ".yaml" or not is_file(overlay):
         raise SpecError(f"{overlay}: is neither a folder of specs nor a .yaml file.")
     return [overlay]
 

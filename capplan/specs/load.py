@@ -1,7 +1,7 @@
 """Read LOAD.yaml: the load of the GPUs, over stated, sourced defaults."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
@@ -326,7 +326,7 @@ class _LoadReader(ValueReader):
             self.refuse("service.mean", f"{mean:g}/s is above the peak of {peak:g}/s; a mean cannot be")
         latency = self._duration("latency")
         percentile = self._setting("percentile", low=1, high=99.9)
-        window = self._setting("batching_window", duration=True, high=60)
+        window = self._setting("batching_window", read=self.duration, high=60)
         if latency and window is not None and window >= latency:
             self.refuse("service.batching_window", "takes the whole latency limit; make it shorter")
         common = self._common(ceiling_high=0.95)
@@ -389,7 +389,7 @@ class _LoadReader(ValueReader):
                 f"service.{which}", "needs hours to follow; state hours: 8-18, days_per_week: 5, or daily rates"
             )
         if scales and has_profile:
-            return True, self._setting("start_up", duration=True, high=SECONDS["h"]) or 0.0
+            return True, self._setting("start_up", read=self.duration, high=SECONDS["h"]) or 0.0
         self.assumed.pop("start_up", None)
         return False, 0.0
 
@@ -430,7 +430,7 @@ class _LoadReader(ValueReader):
         samples, deadline = self._count("samples"), self._duration("deadline")
         epochs = self._count("epochs")
         runs, start_s = self._setting("runs_per_year", low=1e-3, high=1e6), self._start_up(deadline)
-        scaling = self._setting("scaling", low=0.01, high=1, fraction=True)
+        scaling = self._setting("scaling", low=0.01, high=1, read=self.fraction)
         common = self._common(with_growth=False)
         self._check_year(deadline, runs)
         if self.problems or not (samples and deadline and epochs and runs and scaling):
@@ -442,7 +442,7 @@ class _LoadReader(ValueReader):
 
     def _start_up(self, deadline: float | None) -> float:
         """Read how long machines take until they work; even at its longest it leaves time within the deadline. [s]"""
-        start_s = self._setting("start_up", duration=True, high=SECONDS["d"]) or 0.0
+        start_s = self._setting("start_up", read=self.duration, high=SECONDS["d"]) or 0.0
         if deadline is None:
             return start_s
         if start_s > _MOST_STARTING * deadline:
@@ -460,7 +460,7 @@ class _LoadReader(ValueReader):
             self.refuse(f"{self._kind}.runs_per_year", f"{runs:g} runs of {deadline / 3600:g} h do not fit into a year")
 
     def _common(self, *, with_growth: bool = True, ceiling_high: float = 1.0) -> dict[str, Any]:
-        ceiling = self._setting("utilization_ceiling", low=0.01, high=ceiling_high, fraction=True)
+        ceiling = self._setting("utilization_ceiling", low=0.01, high=ceiling_high, read=self.fraction)
         spares = self._setting("spares", high=100)
         if spares is not None and spares != int(spares):
             self.refuse(f"{self._kind}.spares", f"must be a whole number of servers, not {spares:g}")
@@ -469,7 +469,7 @@ class _LoadReader(ValueReader):
             self.refuse(f"{self._kind}.allow_spot", f"must be true or false, not {spot!r}")
         common = {"utilization_ceiling_fraction": ceiling, "spares": int(spares or 0), "allow_spot": spot}
         if with_growth:
-            common["growth_per_year_fraction"] = self._setting("growth_per_year", high=10, fraction=True)
+            common["growth_per_year_fraction"] = self._setting("growth_per_year", high=10, read=self.change)
         return common
 
     def money(self) -> CostAssumptions:
@@ -500,14 +500,13 @@ class _LoadReader(ValueReader):
                 self.refuse(f"assumptions.{key}", f"must be above 0, not {self.assumed[key].value:g}")
 
     def _setting(
-        self, name: str, *, low: float = 0.0, high: float, fraction: bool = False, duration: bool = False
+        self, name: str, *, low: float = 0.0, high: float, read: Callable[[str, object], float | None] | None = None
     ) -> float | None:
         """Read a key that has a default; either way it becomes an assumption that the report prints."""
         if name not in self._given:
             return self.assumed[name].value
         where, given = f"{self._kind}.{name}", self._given[name]
-        read = self.duration if duration else self.fraction if fraction else self.number
-        value = read(where, given)
+        value = (read or self.number)(where, given)
         if value is None:
             return None
         if not low <= value <= high:

@@ -45,6 +45,14 @@ class ValueReader(Checker):
             return float(match[1]) / 100
         return self.number(where, given)
 
+    def change(self, where: str, given: object) -> float | None:
+        """Read a growth such as 0.2 or "20 %"; a plain 5 is refused, which may mean 5 % or 500 %."""
+        value = self.fraction(where, given)
+        if value is not None and value > 1 and not isinstance(given, str):
+            self.refuse(where, f"{value:g} may mean {value:g} % or {100 * value:g} %; write it with the sign %")
+            return None
+        return value
+
     def positive(self, where: str, value: float | None) -> float | None:
         """Refuse what is not above 0."""
         if value is not None and not value > 0:

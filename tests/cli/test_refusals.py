@@ -32,6 +32,8 @@ MANY = "9" * 5000
         (("analyze", NET, "--input", f"x=3x{MANY}x1"), "digits is too large"),
         (("analyze", NET, "--input", "x=3x999999999x999999999"), "2^32 elements"),
         (("analyze", NET, "--seq-len", "1000000000"), "at most 16,777,216 tokens"),
+        (("plan", "TRACE", "--specs", LONG), "--specs: expected the path of a file, with names of at most 255 bytes"),
+        (("llm", "memory", f"hf:{LONG}"), "is not in the local Hugging Face cache"),
         (("analyze", LONG), "unknown model"),
         (("analyze", f"{LONG}.py:Net"), "there is no file"),
         (("analyze", f"hf:{LONG}"), "unknown transformers architecture"),

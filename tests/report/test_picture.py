@@ -2,10 +2,12 @@
 
 from pathlib import Path
 
+import altair as alt
 import pytest
 import vl_convert
 
 from capplan.report.charts import picture
+from capplan.report.charts.look import drawing
 
 
 def test_the_drawing_program_is_kept_and_a_damaged_one_made_again(
@@ -34,3 +36,9 @@ def test_the_drawing_program_is_kept_and_a_damaged_one_made_again(
         assert program() == "script 3"
     finally:
         picture.packed_drawing_program.cache_clear()
+
+
+def test_a_control_character_in_a_name_is_drawn_as_its_code() -> None:
+    """The drawing library aborts the process on such a character."""
+    chart = alt.Chart(alt.InlineData(values=[{"name": "red \x1b[31m", "x": 1}])).mark_bar().encode(y="name:N", x="x:Q")
+    assert "\\u001b" in picture.vector(drawing(chart))

@@ -1,7 +1,9 @@
 import csv
 import io
 
-from capplan.report.render import records, render
+import pytest
+
+from capplan.report.render import csv_text, records, render
 from capplan.report.sections import Column, Format, LineRole, Lines, Section, Table, data, figure, words
 
 ROWS = [("a|b*<i>", "7"), ("=cmd|' /C calc'!A0", "-12")]
@@ -55,3 +57,16 @@ def test_parts_stand_apart_unless_they_are_attached() -> None:
     ]
     assert render(found, Format.TABLE) == "one\na\nb\n\ntwo\n\n  · c\n\nonly in a terminal\n"
     assert render(found, Format.MD) == "**one**\n\n- a\n- b\n\n### two\n\n- c\n"
+
+
+@pytest.mark.parametrize(
+    ("cell", "said"), [(" =1+1", "' =1+1"), ("\uff1d1+1", "'\uff1d1+1"), ("\uff20SUM(A1)", "'\uff20SUM(A1)")]
+)
+def test_csv_defuses_what_spreadsheets_trim_or_widen(cell: str, said: str) -> None:
+    """A leading blank is trimmed by some spreadsheets, and a full-width sign is read as the plain one."""
+    assert list(csv.reader(io.StringIO(csv_text(["name"], [[cell]]))))[1] == [f"'{cell}"]
+
+
+def test_a_name_makes_no_link_in_markdown() -> None:
+    lines = Lines(["[x](javascript:alert(1)) runs in [1.0, 2.0] ms"], role=LineRole.TITLE)
+    assert render([Section([lines])], Format.MD) == "**[x\\](javascript:alert(1)) runs in [1.0, 2.0] ms**\n"

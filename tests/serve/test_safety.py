@@ -3,6 +3,7 @@
 import asyncio
 import http.client
 import json
+import os
 import socket
 import subprocess
 import sys
@@ -180,6 +181,8 @@ def test_binding_beyond_loopback_needs_a_token_or_consent(tmp_path):
     (tmp_path / "short").write_text("abc")
     assert "holds no token" in sentence("serve", "--token-file", tmp_path / "short")
     assert "cannot be read" in sentence("serve", "--token-file", tmp_path / "none")
+    os.mkfifo(tmp_path / "pipe")  # nobody writes to it
+    assert "it is a pipe and not a file" in sentence("serve", "--token-file", tmp_path / "pipe")
 
 
 def test_a_token_is_asked_for(tmp_path):

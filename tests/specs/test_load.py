@@ -112,6 +112,7 @@ def test_without_a_load_one_gpu_is_compared():
         (SERVICE + "  spares: 1.5\n", "service.spares: must be a whole number"),
         (SERVICE + "  percentile: 100\n", "service.percentile: must lie between 1 and 99.9"),
         (SERVICE + "  utilization_ceiling: 1.2\n", "service.utilization_ceiling: must lie between"),
+        (SERVICE + "  growth_per_year: 5\n", "service.growth_per_year: 5 may mean 5 % or 500 %"),
         (SERVICE + "  batching_window: 60 ms\n", "service.batching_window: takes the whole latency limit"),
         (SERVICE + "  allow_spot: maybe\n", "service.allow_spot: must be true or false"),
         (SERVICE + "  daily: [1, 2]\n", "service.daily: must be a list of 24"),

@@ -63,6 +63,10 @@ def test_everything_that_a_file_states_is_read(tmp_path: Path) -> None:
         ("parts: {a: {model: resnet50, times: [2]}}", "parts.a.times: must be a number or an expression"),
         ("parts: {a: {model: resnet50, times: 'steps'}}", "'steps', which is no parameter"),
         ("parts: {a: {model: resnet50, samples: 0.5}}", "0.5 samples a run at batch 1"),
+        (
+            "item_seconds: -1\nparts: {a: {model: resnet50}}",
+            "item_seconds is -1; an item plays for more than 0",
+        ),
         ("parts: {a: {model: resnet50, kind: denoise}}", "parts.a.kind: 'denoise' is not known"),
         ("parts: {a: {model: resnet50, weights_of: b}}", "parts.a.weights_of: 'b' is no part before it"),
         ("parameters: {batch: 2}\nparts: {a: {model: resnet50}}", "parameters.batch: is the batch's own"),

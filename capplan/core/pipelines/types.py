@@ -192,7 +192,10 @@ class Pipeline:
         """Return how long an item plays; None where it has no length. [s]"""
         if self.item_seconds is None:
             return None
-        return float(evaluate(self.item_seconds, self.values(1), where=f"{self.name}: item_seconds"))
+        seconds = float(evaluate(self.item_seconds, self.values(1), where=f"{self.name}: item_seconds"))
+        if seconds <= 0:
+            raise UsageError(f"{self.name}: item_seconds is {seconds:g}; an item plays for more than 0 seconds.")
+        return seconds
 
     def sequence_lengths(self, part: Part) -> tuple[int, ...]:
         """Return the lengths of the sequence that several GPUs share in a part."""

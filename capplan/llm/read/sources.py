@@ -15,7 +15,7 @@ from urllib.parse import quote
 
 from capplan.core.weights import find_weight_format
 from capplan.errors import SpecError
-from capplan.files import read_file
+from capplan.files import is_dir, is_file, read_file
 from capplan.llm.core.model_query import LanguageModel
 from capplan.llm.core.quantisation import default_quantisation
 from capplan.llm.read.catalogue import find_in_catalogue, unknown_model
@@ -51,7 +51,7 @@ def find_model(name: str, *, download: bool = False) -> LanguageModel:
     """
     word = name.removeprefix("hf:")
     path = Path(word)
-    if path.is_dir() or path.is_file():
+    if is_dir(path) or is_file(path):
         return _from_path(path)
     if path.suffix in (".json", ".gguf", ".safetensors"):
         raise SpecError(f"{word}: there is no such file.")

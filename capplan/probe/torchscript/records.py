@@ -76,7 +76,7 @@ class ObjectRecord:
         self.state = state
 
 
-_LEFT_OUT = (pickle.BYTEARRAY8[0], pickle.FRAME[0])
+_LEFT_OUT = (pickle.BYTEARRAY8[0], pickle.FRAME[0], pickle.ADDITEMS[0], pickle.FROZENSET[0])
 _MOST_DIMS = 64
 """Most dimensions of a tensor, as in PyTorch."""
 
@@ -110,11 +110,25 @@ class Unpickler(pickle._Unpickler):
         given = stack.pop()
         stack[-1] = stack[-1](*(given if isinstance(given, tuple) else (given,)))
 
+    def load_setitem(self) -> None:
+        """Put one pair into a table."""
+        stack: list[Any] = self.stack  # type: ignore[attr-defined]
+        _check_keys(stack[-2:])
+        super().load_setitem()  # type: ignore[misc]  # as above
+
+    def load_setitems(self) -> None:
+        """Put the pairs since the last mark into a table."""
+        stack: list[Any] = self.stack  # type: ignore[attr-defined]
+        _check_keys(stack)
+        super().load_setitems()  # type: ignore[misc]  # as above
+
     dispatch: ClassVar[dict[int, Any]] = {
         **{code: load for code, load in pickle._Unpickler.dispatch.items() if code not in _LEFT_OUT},
         pickle.REDUCE[0]: load_reduce,
+        pickle.SETITEM[0]: load_setitem,
+        pickle.SETITEMS[0]: load_setitems,
     }
-    """Without the operation that allocates whatever size the file states, and without frames, read uncounted."""
+    """Without the operation that allocates whatever size the file states, frames, read uncounted, and sets."""
 
     def __init__(
         self, content: bytes, *, where: str, storage: Callable[[StorageRecord], bytes | None], budget: Budget
@@ -152,7 +166,7 @@ class Unpickler(pickle._Unpickler):
         known: Mapping[tuple[str, str], Any] = {
             ("torch._utils", "_rebuild_tensor_v2"): _tensor,
             ("torch._utils", "_rebuild_tensor"): _tensor,
-            ("collections", "OrderedDict"): OrderedDict,
+            ("collections", "OrderedDict"): _ordered,
             ("torch.jit._pickle", "restore_type_tag"): lambda value, _type: value,
             ("torch.jit._pickle", "build_tensorlist"): self._as_list,
             ("torch.jit._pickle", "build_intlist"): self._as_list,
@@ -203,6 +217,19 @@ def _class_of(name: str) -> type[ObjectRecord]:
             pass
 
     return Named
+
+
+def _ordered(pairs: Any = ()) -> OrderedDict[Any, Any]:
+    """Make a table that keeps its order."""
+    made = [tuple(pair) for pair in pairs]
+    _check_keys([part for pair in made for part in pair])
+    return OrderedDict(made)
+
+
+def _check_keys(pairs: list[Any]) -> None:
+    """Refuse keys other than text and numbers: a tuple keeps no hash, and one that is held twice is walked twice."""
+    if not all(isinstance(key, str | int | float) for key in pairs[::2]):
+        raise pickle.UnpicklingError("a key of a table is neither text nor a number")
 
 
 def _is_count(value: Any) -> bool:

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+from capplan.printable import printable_fields
+
 if TYPE_CHECKING:
     import altair as alt
 
@@ -56,7 +58,7 @@ def drawing(chart: Any, *, title: str = "", subtitle: str = "", height: int = HE
         sized = sized.properties(title={"text": title, "subtitle": subtitle} if subtitle else title)
     # the charts are fixed and tested: checking every specification against its schema takes a tenth of a report's time
     spec = sized.configure(**_SETTINGS).to_dict(validate=False)
-    return Drawing(title=title, spec=spec)
+    return Drawing(title=title, spec=printable_fields(spec))
 
 
 def log_ticks(values: Sequence[float]) -> list[float]:

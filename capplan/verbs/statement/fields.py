@@ -631,6 +631,10 @@ class LimitFields(UtilizationFields):
         )
 
 
+MOST_CARD_W = 5000.0
+"""Largest power limit of one GPU that can be asked for, twice that of the largest announced one. [W]"""
+
+
 @dataclass(frozen=True, kw_only=True)
 class EnergyFields:
     """Whether power and energy are shown, and a power limit that is set on every card."""
@@ -644,10 +648,10 @@ class EnergyFields:
     ] = False  # fmt: skip
     power_limit_w: Annotated[
         float | None,
-        Meta(gt=0.0, le=1e6),
+        Meta(gt=0.0, le=MOST_CARD_W),
         Option(
             help="A power limit that is set on each GPU (nvidia-smi -pl), such as 300W: the time and energy under it.",
-            flags=("--power-limit",), metavar="WATTS", words=WATTS, topic=Topic.WORKLOAD, doors=ON_PAGE | Door.SWEEP,
+            flags=("--power-limit",), metavar="POWER", words=WATTS, topic=Topic.WORKLOAD, doors=ON_PAGE | Door.SWEEP,
             label="Power limit", placeholder="300W",
         ),
     ] = None  # fmt: skip
@@ -673,7 +677,7 @@ class DrawFields(EnergyFields):
         Meta(gt=0.0, le=1e9),
         Option(
             help="Most mean power of all GPUs of an answer, without the host, such as 400W.",
-            flags=("--max-power-draw",), metavar="WATTS", words=WATTS, topic=Topic.LIMITS, doors=EVERYWHERE,
+            flags=("--max-power-draw",), metavar="POWER", words=WATTS, topic=Topic.LIMITS, doors=EVERYWHERE,
         ),
     ] = None  # fmt: skip
 

@@ -13,6 +13,7 @@ import msgspec
 
 from capplan.core.workload import known_words
 from capplan.errors import UnknownNameError, UsageError
+from capplan.files import named_path
 from capplan.units import counted
 from capplan.verbs.statement.contract import Verb
 from capplan.verbs.statement.options import Door, Field, fields_of
@@ -205,7 +206,7 @@ def _number(text: str) -> Any:
 def _hook(wanted: Any, value: Any) -> Any:
     """Convert what msgspec does not know: paths."""
     if wanted is Path and isinstance(value, str | Path):
-        return Path(value)
+        return named_path(value)
     raise ValueError("expected the path of a file")
 
 

@@ -329,6 +329,8 @@ def _read_change(given: Any, what: str) -> float:
         value = float("nan")
     if isinstance(given, bool) or not -1e6 < value < 1e6:
         raise UsageError(f"{what}: {given!r} is not a share; write 5% or 0.05.")
+    if value > 1 and not text.endswith("%"):
+        raise UsageError(f"{what}: {text} may mean {value:g}% or {100 * value:g}%; write it with the sign %.")
     return value
 
 

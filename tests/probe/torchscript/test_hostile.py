@@ -104,6 +104,8 @@ DROPPED = (
     + b"ctorch.jit._pickle\nbuild_intlist\nh\x00\x85R0" * 100_000 + b"h\x00\x85."
 )  # fmt: skip
 PAIRS_PICKLED = b"\x80\x02K\x01K\x01\x86" + b"".join(b"q%ch%c\x86" % (n, n) for n in range(45)) + b"\x85."
+KEY = PAIRS_PICKLED[2:-2]
+"""A tuple of 45 levels, each of which holds the one before twice: its hash walks 2^45 ones."""
 DUPLICATES = b"\x80\x02K\x01" + b"2" * 6_000_000 + b"0" * 6_000_000 + b"\x85."
 LONG = b"\x80\x02" + b"2" * 30_000_000 + b"."
 FRAMED = b"\x80\x04\x95" + (8).to_bytes(8, "little") + b"K\x01\x85......"
@@ -113,6 +115,11 @@ PICKLES = {
     "duplicates": DUPLICATES,
     "a long pickle": LONG,
     "frames": FRAMED,
+    "nested tuples as a key": b"\x80\x02}" + KEY + b"K\x01s.",
+    "nested tuples as keys": b"\x80\x02}(" + KEY + b"K\x01u.",
+    "nested tuples in a set": b"\x80\x04\x8f(" + KEY + b"\x90.",
+    "nested tuples in a frozen set": b"\x80\x04(" + KEY + b"\x91.",
+    "nested tuples in an ordered table": b"\x80\x02ccollections\nOrderedDict\n]" + KEY + b"K\x01\x86a\x85R.",
     "a huge byte array": b"\x80\x05\x96" + (2**40).to_bytes(8, "little") + b".",
 }
 
