@@ -11,14 +11,13 @@ class WeightFormat:
     """A number format of weights.
 
     `bits` counts one quantised weight with its share of the scales; `other_bits` is what the checkpoint keeps
-    the rest in. `needs` names the number format that a GPU must compute in, None where weights are widened on any GPU.
-    `padded` says that engines pad the sides of an expert's matrices to whole tiles. `gguf` names llama.cpp's mix.
+    the rest in. `padded` says that engines pad the sides of an expert's matrices to whole tiles. `gguf` names
+    llama.cpp's mix.
     """
 
     name: str
     bits: float
     other_bits: float = 16
-    needs: str | None = None
     padded: bool = False
     gguf: str | None = None
 
@@ -27,9 +26,9 @@ _FORMATS = (
     WeightFormat(name="fp32", bits=32, other_bits=32),
     WeightFormat(name="bf16", bits=16),
     WeightFormat(name="fp16", bits=16),
-    WeightFormat(name="fp8", bits=8, needs="fp8"),
-    WeightFormat(name="fp8_block", bits=8 + 32 / (128 * 128), needs="fp8"),  # one fp32 scale per block of 128 × 128
-    WeightFormat(name="int8", bits=8, needs="int8"),
+    WeightFormat(name="fp8", bits=8),
+    WeightFormat(name="fp8_block", bits=8 + 32 / (128 * 128)),  # one fp32 scale per block of 128 × 128
+    WeightFormat(name="int8", bits=8),
     WeightFormat(name="int8_wo", bits=8),
     WeightFormat(name="int4_wo", bits=4 + 20 / 128),
     WeightFormat(name="awq", bits=4 + 20 / 128),  # per 128 weights a 16-bit scale and a 4-bit zero point
@@ -39,7 +38,7 @@ _FORMATS = (
     WeightFormat(name="bnb_4bit", bits=4 + 32 / 64),  # bitsandbytes: an fp32 scale per 64 weights
     WeightFormat(name="bnb_4bit_double", bits=4 + 8 / 64 + 32 / (64 * 256)),  # the scales in eight bits
     WeightFormat(name="mxfp4", bits=4 + 8 / 32, padded=True),  # an 8-bit exponent per 32 weights
-    WeightFormat(name="nvfp4", bits=4 + 8 / 16, needs="fp4"),  # an fp8 scale per 16 weights
+    WeightFormat(name="nvfp4", bits=4 + 8 / 16),  # an fp8 scale per 16 weights
     *(
         WeightFormat(name=name, bits=bits, gguf=name)
         for name, bits in (

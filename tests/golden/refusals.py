@@ -200,7 +200,7 @@ TYPED: Mapping[str, str] = {
         llm estimate qwen3-8b --gpu l40s --token-budget 3
         llm estimate qwen3-8b --gpu l40s --measured nosuch.json
         llm estimate qwen3-8b --gpu l40s --cpu nosuch
-        llm estimate qwen3-8b --gpu t4 --weights fp8
+        llm estimate qwen3-8b --gpu t4 --weights fp8 --engine-version 0.9
         llm plan qwen3-8b
         llm plan qwen3-8b --rate 0
         llm plan qwen3-8b --rate 1 --concurrency 2

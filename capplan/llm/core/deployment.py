@@ -31,7 +31,7 @@ from capplan.llm.core.timing.engine_rules import (
 from capplan.llm.core.timing.host_cache import HostCache, host_cache
 from capplan.llm.core.timing.machine import Machine, ggml_machine, host_of, machine_of
 from capplan.llm.core.timing.stage_kernels import Formats, stage_kernels
-from capplan.llm.core.timing.work import Kernels, kernel_classes
+from capplan.llm.core.timing.work import NARROW, Kernels, kernel_classes
 from capplan.llm.core.weights import Adapters, EngineLayout, stage_weights
 
 _FOUR_BITS = 0.75
@@ -90,7 +90,8 @@ class ServingDeployment:
     """A deployment that was found, checked, and reduced to kernels.
 
     `sequences_that_fit` returns how many sequences of a length fit in one replica's memory, 0 where the weights do not.
-    `stage` is the memory of the tightest GPU, `relatives` the ids of models that have the same layers.
+    `stage` is the memory of the tightest GPU, `relatives` the ids of models that have the same layers. `notes` say what
+    is to be known of the engine and the format on this GPU.
     """
 
     words: NamedDeployment
@@ -104,6 +105,7 @@ class ServingDeployment:
     sequences_that_fit: Callable[[float], float]
     stage: StageMemory
     relatives: frozenset[str] = frozenset()
+    notes: tuple[str, ...] = ()
 
     @property
     def kind(self) -> ModelKind:
@@ -197,7 +199,8 @@ def build_deployment(
         constants,
         alternatives=False,
     )
-    variant = engine_variant(engine.value, version_of(words.version))
+    variant, stored = engine_variant(engine.value, version_of(words.version)), quantisation.format.name
+    widens = constants.support.widens(gpu, engine, stored)
     return ServingDeployment(
         words=words,
         model=model,
@@ -209,11 +212,12 @@ def build_deployment(
         kernels=stage_kernels(
             model.architecture,
             sharding=words.sharding,
-            formats=_formats(model, quantisation, variant, words=words, kv=kv, machine=machine),
+            formats=_formats(model, quantisation, variant, words=words, kv=kv, machine=machine, widens=widens),
         ),
         sequences_that_fit=lambda tokens: float(memory.memory.sequences(max(1, round(tokens)))),
         stage=memory.stage,
         relatives=relatives,
+        notes=constants.support.notes(gpu, engine, stored),
     )
 
 
@@ -237,13 +241,20 @@ def _machine(gpu: GpuSpec, words: NamedDeployment, law: PowerLaw | None) -> Mach
 
 
 def _formats(
-    model: LanguageModel, quantisation: Quantisation, variant: str, *, words: NamedDeployment, kv: str, machine: Machine
+    model: LanguageModel,
+    quantisation: Quantisation,
+    variant: str,
+    *,
+    words: NamedDeployment,
+    kv: str,
+    machine: Machine,
+    widens: bool,
 ) -> Formats:
     cache_bytes = kv_element_bytes(kv)
     return Formats(
         quantisation=quantisation,
         cache_bytes=cache_bytes,
-        units=machine.units,
+        units=machine.units - NARROW if widens else machine.units,
         decode=decode_class(
             variant,
             version=version_of(words.version),

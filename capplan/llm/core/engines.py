@@ -1,4 +1,4 @@
-"""What serving engines run on and how they divide a GPU's memory, by version: types of the facts without values."""
+"""How serving engines divide a GPU's memory, by version: types of the facts without values."""
 
 import re
 from collections.abc import Mapping
@@ -7,9 +7,8 @@ from enum import StrEnum
 from math import ceil
 
 from capplan.core.engine_names import Engine
-from capplan.core.gpus.spec import GpuSpec
-from capplan.core.weights import WEIGHT_FORMATS
 from capplan.errors import SpecError
+from capplan.llm.core.engine_support import EngineSupport
 
 
 class PoolRule(StrEnum):
@@ -136,67 +135,6 @@ def step_tokens(engine: Engine, gpu_id: str, *, total_bytes: float, data: int) -
             return 8192
         case Engine.LLAMACPP:
             return 512
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Versions:
-    """The versions of an engine that run on a family of GPUs: from `since` on, before `before`; None for no bound."""
-
-    since: tuple[int, ...] | None = None
-    before: tuple[int, ...] | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EngineRuns:
-    """The families of GPUs that an engine runs on, and those on which it has kernels for a format of weights."""
-
-    families: Mapping[str, Versions]
-    formats: Mapping[str, frozenset[str]]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EngineSupport:
-    """What engines run on: `hardware` names the families that are known, by compute capability or architecture."""
-
-    hardware: Mapping[str, str] = field(default_factory=dict)
-    engines: Mapping[Engine, EngineRuns] = field(default_factory=dict)
-
-    def problem(
-        self, gpu: GpuSpec, engine: Engine, *, version: tuple[int, ...] | None = None, weights: str
-    ) -> str | None:
-        """Return why an engine does not run a format on a GPU, and what would; None where nothing is known
-        against it.
-        """
-        capability, runs = gpu.compute_capability, self.engines.get(engine)
-        family = gpu.architecture if capability is None else ".".join(map(str, capability))
-        family = "CPU" if gpu.is_cpu else family
-        if runs is None or family not in self.hardware:
-            return None
-        shown = f"{gpu.id} ({self.hardware[family]})"
-        versions = runs.families.get(family)
-        if versions is None:
-            return f"{engine.value} does not run on {shown}; {self._others(family)}"
-        if versions.since and version is not None and version < versions.since:
-            first = ".".join(map(str, versions.since))
-            return f"{engine.value} runs on {shown} from version {first} on, not in {'.'.join(map(str, version))}"
-        if versions.before and (version is None or version >= versions.before):
-            last = ".".join(map(str, versions.before))
-            return f"{engine.value} runs on {shown} before version {last} alone; {self._others(family)}"
-        if engine is Engine.TRTLLM and (stored := WEIGHT_FORMATS.get(weights)) is not None and stored.gguf:
-            return f"{engine.value} reads no GGUF format such as {weights}; use llama.cpp, vllm or sglang"
-        kernels = runs.formats.get(weights)
-        if kernels is not None and family not in kernels:
-            return f"{engine.value} has no {weights} kernels for {shown}; use another format of weights"
-        return None
-
-    def _others(self, family: str) -> str:
-        newest = [
-            engine.value
-            for engine, runs in self.engines.items()
-            if (versions := runs.families.get(family)) and not versions.before
-        ]
-        *first, last = newest or ["no engine that capplan knows"]
-        return f"use {', '.join(first)} or {last}" if first else f"use {last}" if newest else f"{last} does"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,10 +4,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from capplan.core.engine_names import Engine
-from capplan.core.gpus.spec import GpuSpec, PeakKind
+from capplan.core.gpus.spec import GpuSpec
 from capplan.core.numbers import Interval
 from capplan.errors import CapplanError, UsageError
 from capplan.llm.core.architecture import Architecture
+from capplan.llm.core.engine_support import EngineSupport
 from capplan.llm.core.engines import (
     EngineMemoryRules,
     LlmMemoryConstants,
@@ -21,11 +22,11 @@ from capplan.llm.core.memory import Deployment, ServingMemory, StageMemory, divi
 from capplan.llm.core.model_query import LanguageModel
 from capplan.llm.core.quantisation import Quantisation, half_note
 from capplan.llm.core.sharding import HostOffload, Sharding, check_sharding
+from capplan.llm.core.tensors import WeightRole
 from capplan.llm.core.timing.host_cache import host_cache
 from capplan.llm.core.weights import Adapters, EngineLayout, adapter_bytes, stage_weights
 from capplan.units import counted, format_seconds
 
-_NEEDED_PEAKS = {"fp8": PeakKind.FP8, "fp4": PeakKind.FP4, "int8": PeakKind.INT8}
 _DEFAULT_LENGTH = 8192
 _TRANSFER_FRACTION = 0.01
 """Share of a GPU's memory by which contexts and workspaces of other GPUs differ: 0.25 to 1 GiB of 24 to 192."""
@@ -125,15 +126,10 @@ def answer_memory(
     check_sharding(architecture, request.sharding)
     _check_engine(request)
     quantisation = request.model.stored_as(request.weights)
-    problem = constants.support.problem(
-        request.gpu, request.engine, version=request.version, weights=quantisation.format.name
-    )
-    if problem is not None:
-        raise UsageError(f"{problem}.")
-    _check_format(request, quantisation)
+    kv = request.kv or default_kv(request.model, quantisation, request.engine)
+    _check_support(request, constants.support, quantisation, kv=kv)
     length = _length(request)
     engine = constants.find(request.engine, request.version)
-    kv = request.kv or default_kv(request.model, quantisation, request.engine)
     memory = _divide(request, quantisation, engine, kv)
     evidence = engine.evidence
     if evidence == "measured" and request.gpu.architecture != "Hopper":
@@ -145,7 +141,10 @@ def answer_memory(
         sequence_tokens=length,
         pool_interval=_pool_interval(request, memory, engine, evidence),
         evidence=evidence,
-        notes=tuple(_notes(request, memory, kv, length)),
+        notes=(
+            *_notes(request, memory, kv, length),
+            *constants.support.notes(request.gpu, request.engine, quantisation.format.name),
+        ),
     )
     if not alternatives:
         return answer
@@ -172,21 +171,18 @@ def _check_engine(request: StatedDeployment) -> None:
         raise UsageError(f"⟨utilization⟩ must be above 0 and at most 1, not {request.fraction}.")
 
 
-def _check_format(request: StatedDeployment, quantisation: Quantisation) -> None:
-    needed = quantisation.format.needs
-    if needed is None or _NEEDED_PEAKS[needed] not in request.gpu.peak_flops_per_s:
-        return
-    if request.gpu.peak(_NEEDED_PEAKS[needed]) is None:
-        others = ["bf16", "awq", "gptq"]
-        if request.gpu.peak(PeakKind.INT8) is not None and needed != "int8":
-            others.insert(1, "int8")
-        if request.gpu.peak(PeakKind.FP8) is not None and needed != "fp8":
-            others.insert(1, "fp8")
-        own = "" if request.weights else f" (the checkpoint's own format of {request.model.architecture.name})"
-        raise UsageError(
-            f"{request.gpu.id} has no {needed} arithmetic, which ⟨weights⟩ {quantisation.format.name}{own} needs; "
-            f"possible are {', '.join(others)}."
-        )
+def _check_support(request: StatedDeployment, support: EngineSupport, quantisation: Quantisation, *, kv: str) -> None:
+    problem = support.problem(
+        request.gpu,
+        request.engine,
+        version=request.version,
+        weights=quantisation.format.name,
+        kv=kv,
+        experts=request.model.architecture.is_moe and WeightRole.EXPERT in quantisation.roles,
+    )
+    if problem is not None:
+        own = "" if request.weights else f" ({quantisation.format.name} is the checkpoint's own format)"
+        raise UsageError(f"{problem}{own if quantisation.format.name in problem else ''}.")
 
 
 def _length(request: StatedDeployment) -> int:

@@ -1,6 +1,6 @@
 """Read and write what was learnt of serving: memory rules of engines, what engines run on, and times of steps."""
 
-from dataclasses import fields
+from dataclasses import fields, replace
 from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
@@ -11,15 +11,8 @@ import yaml
 from capplan.core.engine_names import Engine
 from capplan.core.records import NumberRange
 from capplan.errors import SpecError
-from capplan.llm.core.engines import (
-    ActivationConstants,
-    EngineMemoryRules,
-    EngineRuns,
-    EngineSupport,
-    LlmMemoryConstants,
-    Versions,
-    parse_version,
-)
+from capplan.llm.core.engine_support import EngineRuns, EngineSupport, FormatKernels, Versions
+from capplan.llm.core.engines import ActivationConstants, EngineMemoryRules, LlmMemoryConstants, parse_version
 from capplan.llm.core.memory_fit import FittedMemory
 from capplan.llm.core.timing.calibration import (
     WIDTH_NAMES,
@@ -146,16 +139,25 @@ def _gib(size_bytes: float) -> str:
     return f"{size_bytes / 2**30:.4g} GiB"
 
 
-class _SupportReader(YamlRecordReader):
-    """Reads what engines run on."""
+class _FamilyReader(YamlRecordReader):
+    """Reads the families of GPUs that the files of engines name."""
 
     shipped = "engine-support.yaml"
-    what = "a table of engines"
+    what = "a list of families of GPUs"
+    version = 2
+
+
+class _EngineReader(YamlRecordReader):
+    """Reads what one engine runs on."""
+
+    what = "the facts of an engine"
     version = 1
-    optional = tuple(Engine)
     keys = MappingProxyType({EngineRuns: {"families": "runs"}})
-    retired = MappingProxyType({EngineRuns: ("source",)})
-    parsers = MappingProxyType({Versions: {"since": _version, "before": _version}})
+    retired = MappingProxyType({EngineRuns: ("schema_version", "source"), FormatKernels: ("source",)})
+    parsers = MappingProxyType({
+        Versions: {"since": _version, "before": _version},
+        FormatKernels: {"since": _version, "experts_since": _version},
+    })  # fmt: skip
 
 
 @lru_cache(maxsize=1)
@@ -163,16 +165,22 @@ def load_engine_support() -> EngineSupport:
     """Read the families of GPUs that engines run on, and the formats that they have kernels for.
 
     Raises:
-        SpecError: The file is missing, not strict YAML, of another schema, or names a family that it does not list.
+        SpecError: A file is missing, not strict YAML, of another schema, or names a family that is not listed.
     """
-    support = _SupportReader.load(EngineSupport)
-    for engine, runs in support.engines.items():
-        unknown = sorted(set(runs.families).union(*runs.formats.values()) - set(support.hardware))
+    families = _FamilyReader.load(EngineSupport, engines={})
+    engines = {engine: _engine_runs(engine) for engine in Engine}
+    for engine, runs in engines.items():
+        rows = (row.on for kernels in (runs.formats, runs.caches) for named in kernels.values() for row in named)
+        unknown = sorted(set(runs.families).union(*rows) - set(families.hardware))
         if unknown:
             raise SpecError(
-                f"calibrations/{_SupportReader.shipped}: {engine}: {unknown[0]} is not listed under hardware."
+                f"calibrations/engine-{engine}.yaml: {unknown[0]} is not listed in {_FamilyReader.shipped}."
             )
-    return support
+    return replace(families, engines=engines)
+
+
+def _engine_runs(engine: Engine) -> EngineRuns:
+    return _EngineReader.load(EngineRuns, calibration_file(f"engine-{engine}.yaml"))
 
 
 _ABOVE_0 = NumberRange(high=1e18, is_open=True)

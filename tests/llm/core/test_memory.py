@@ -136,7 +136,6 @@ def test_alternatives_are_what_asking_for_them_gives():
     ("changes", "words"),
     [
         ({"sequence_tokens": 200_000}, "at most 131072 tokens"),
-        ({"weights": "nvfp4"}, r"h100 has no fp4 arithmetic.*possible are bf16, fp8, int8"),
         ({"sharding": Sharding(tensor=3)}, "⟨tp⟩ 3 is not possible"),
         ({"engine": Engine.LLAMACPP, "sharding": Sharding(tensor=2)}, "use ⟨pp⟩ 2"),
         ({"fraction": 1.5}, "⟨utilization⟩"),

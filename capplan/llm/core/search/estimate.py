@@ -190,6 +190,7 @@ def _notes(
         found.append(f"Times are those under a power limit of {cap.law.cap_w:g} W for each GPU.")
     if note := half_note(deployment.gpu, deployment.quantisation.format.name, deployment.kv):
         found.append(f"{note}.")
+    found += [f"{note}." for note in deployment.notes]
     if adjustments:
         learnt = adjustments[Metric.TPOT]
         found.append(f"Measured runs ({learnt.runs}) change TPOT by a factor of {learnt.factor:.3f}.")

@@ -73,6 +73,7 @@ def plan_deployments(search: Search) -> DeploymentPlan:
         mixed=_mixed(search, fits),
         notes=(
             *(note for fit in fits[:1] if (note := half_note(search.find_gpu(fit.gpu), fit.weights, fit.kv))),
+            *(note for fit in fits[:1] for note in search.find(search.words_of(fit)).notes),
             *_offer_notes(question, fits),
             *_notes(question),
             *_cost_notes(question, fits),

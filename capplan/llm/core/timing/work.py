@@ -27,6 +27,10 @@ class Arithmetic(StrEnum):
     FP4 = "fp4"
 
 
+NARROW = frozenset({Arithmetic.FP8, Arithmetic.INT8, Arithmetic.FP4})
+"""Arithmetic with fewer than 16 bits, which an engine leaves idle where its kernels are for weights alone."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WeightKernel:
     """How a matrix is stored and multiplied: bytes per element of weights and inputs, arithmetic, and class.

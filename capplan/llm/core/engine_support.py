@@ -1,0 +1,206 @@
+"""What serving engines run on, and which number formats they have kernels for, by GPU and version."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from capplan.core.engine_names import Engine
+from capplan.core.gpus.spec import GpuSpec
+from capplan.core.weights import WEIGHT_FORMATS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Versions:
+    """The versions of an engine that run on a family of GPUs: from `since` on, before `before`; None for no bound.
+
+    `unofficial` families have no build of the engine's makers, but community builds.
+    """
+
+    since: tuple[int, ...] | None = None
+    before: tuple[int, ...] | None = None
+    unofficial: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FormatKernels:
+    """Kernels of an engine for one number format: the families of GPUs that they run on, from version `since` on.
+
+    `widened` ones read weights in the format and compute in 16 bits. Those for a mixture's experts came with
+    `experts_since`, None for the same version, or are lacking (`no_experts`).
+    """
+
+    on: frozenset[str]
+    since: tuple[int, ...] | None = None
+    experts_since: tuple[int, ...] | None = None
+    no_experts: bool = False
+    widened: bool = False
+
+    def first(self, *, experts: bool) -> tuple[int, ...] | None:
+        """Return the first version with the kernels, None where all have them."""
+        return (self.experts_since if experts else None) or self.since
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineRuns:
+    """The families of GPUs that an engine runs on, and its kernels for formats of weights and of the KV cache.
+
+    Formats that are not listed are not restricted.
+    """
+
+    families: Mapping[str, Versions]
+    formats: Mapping[str, tuple[FormatKernels, ...]]
+    caches: Mapping[str, tuple[FormatKernels, ...]]
+
+
+_ALTERNATIVES = ("bf16", "fp8", "awq", "gptq", "int8", "nvfp4", "q4_k_m")
+"""Formats of weights that a refusal proposes, as far as an engine has kernels for them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineSupport:
+    """What engines run on: `hardware` names the families that are known, by compute capability or architecture."""
+
+    hardware: Mapping[str, str] = field(default_factory=dict)
+    engines: Mapping[Engine, EngineRuns] = field(default_factory=dict)
+
+    def problem(
+        self,
+        gpu: GpuSpec,
+        engine: Engine,
+        *,
+        version: tuple[int, ...] | None = None,
+        weights: str,
+        kv: str = "",
+        experts: bool = False,
+    ) -> str | None:
+        """Return why an engine does not run formats on a GPU, and what would; None where nothing is known against it.
+
+        Args:
+            gpu: The GPU.
+            engine: The engine.
+            version: Its version, the newest if None.
+            weights: The format of the weights.
+            kv: The format of the KV cache; one of 16 bits if empty.
+            experts: The weights of a mixture's experts are in the format, too.
+        """
+        family, runs = _family(gpu), self.engines.get(engine)
+        if runs is None or family not in self.hardware:
+            return None
+        return (
+            self._does_not_run(gpu, engine, version)
+            or self._no_kernels(gpu, engine, version, weights, experts=experts)
+            or self._no_cache(gpu, engine, kv)
+        )
+
+    def widens(self, gpu: GpuSpec, engine: Engine, weights: str) -> bool:
+        """Return True if an engine reads weights of a format on a GPU, but computes in 16 bits."""
+        kernels = self._kernels(gpu, engine, weights)
+        return bool(kernels and kernels.widened)
+
+    def notes(self, gpu: GpuSpec, engine: Engine, weights: str) -> tuple[str, ...]:
+        """Return what is to be known of an engine and a format that do run on a GPU."""
+        runs, family = self.engines.get(engine), _family(gpu)
+        versions = runs.families.get(family) if runs else None
+        found = []
+        if versions is not None and versions.unofficial:
+            found.append(f"{engine.value} has no official build for {self._shown(gpu)}: community builds run there")
+        if self.widens(gpu, engine, weights):
+            found.append(
+                f"{engine.value} computes {weights} in 16 bits on {self._shown(gpu)}: its kernels there are for "
+                "weights alone, which saves memory and traffic, not arithmetic"
+            )
+        return tuple(found)
+
+    def _does_not_run(self, gpu: GpuSpec, engine: Engine, version: tuple[int, ...] | None) -> str | None:
+        family, shown = _family(gpu), self._shown(gpu)
+        versions = self.engines[engine].families.get(family)
+        if versions is None:
+            return f"{engine.value} does not run on {shown}; {self._others(family)}"
+        if versions.since and version is not None and version < versions.since:
+            return (
+                f"{engine.value} runs on {shown} from version {_dotted(versions.since)} on, not in {_dotted(version)}"
+            )
+        if versions.before and (version is None or version >= versions.before):
+            last = _dotted(versions.before)
+            return f"{engine.value} runs on {shown} before version {last} alone; {self._others(family)}"
+        return None
+
+    def _kernels(self, gpu: GpuSpec, engine: Engine, weights: str) -> FormatKernels | None:
+        runs = self.engines.get(engine)
+        rows = runs.formats.get(weights, ()) if runs else ()
+        return next((row for row in rows if _family(gpu) in row.on), None)
+
+    def _lacks(
+        self, gpu: GpuSpec, engine: Engine, version: tuple[int, ...] | None, weights: str, *, experts: bool
+    ) -> bool:
+        """Return True if an engine that runs on a GPU has no kernels for a format there."""
+        runs, stored = self.engines[engine], WEIGHT_FORMATS.get(weights)
+        if runs.families.get(_family(gpu), Versions()).unofficial:
+            return False
+        if weights not in runs.formats:
+            return engine is Engine.TRTLLM and stored is not None and stored.gguf is not None
+        kernels = self._kernels(gpu, engine, weights)
+        if kernels is None or (experts and kernels.no_experts):
+            return True
+        first = kernels.first(experts=experts)
+        return first is not None and version is not None and version < first
+
+    def _no_kernels(
+        self, gpu: GpuSpec, engine: Engine, version: tuple[int, ...] | None, weights: str, *, experts: bool
+    ) -> str | None:
+        if not self._lacks(gpu, engine, version, weights, experts=experts):
+            return None
+        shown, kernels = self._shown(gpu), self._kernels(gpu, engine, weights)
+        if weights not in self.engines[engine].formats:
+            return f"{engine.value} reads no GGUF format such as {weights}; use llama.cpp, vllm or sglang"
+        what = f"{weights} kernels for experts" if kernels and experts else f"{weights} kernels"
+        if kernels and not (experts and kernels.no_experts) and version is not None:
+            first = kernels.first(experts=experts) or ()
+            return f"{engine.value} has {what} for {shown} from version {_dotted(first)} on, not in {_dotted(version)}"
+        here = ", ".join(
+            name
+            for name in _ALTERNATIVES
+            if name != weights and not self._lacks(gpu, engine, version, name, experts=experts)
+        )
+        elsewhere = " or ".join(
+            other.value
+            for other, runs in self.engines.items()
+            if weights in runs.formats
+            and self._does_not_run(gpu, other, None) is None
+            and not self._lacks(gpu, other, None, weights, experts=experts)
+        )
+        also = f", or {elsewhere} for {weights}" if elsewhere else ""
+        return f"{engine.value} has no {what} for {shown}; use {here} there{also}"
+
+    def _no_cache(self, gpu: GpuSpec, engine: Engine, kv: str) -> str | None:
+        runs, family = self.engines[engine], _family(gpu)
+        if kv not in runs.caches or any(family in row.on for row in runs.caches[kv]):
+            return None
+        if not runs.caches[kv]:
+            return f"{engine.value} has no KV cache in {kv}; leave out ⟨kv⟩"
+        names = " and ".join(sorted({self.hardware[name] for row in runs.caches[kv] for name in row.on}))
+        return f"{engine.value} has a KV cache in {kv} on {names} alone, not on {self._shown(gpu)}; use ⟨kv⟩ fp8"
+
+    def _shown(self, gpu: GpuSpec) -> str:
+        family = _family(gpu)
+        capability = f", compute capability {family}" if gpu.compute_capability and not gpu.is_cpu else ""
+        return f"{gpu.id} ({self.hardware.get(family, family)}{capability})"
+
+    def _others(self, family: str) -> str:
+        newest = [
+            engine.value
+            for engine, runs in self.engines.items()
+            if (versions := runs.families.get(family)) and not versions.before
+        ]
+        *first, last = newest or ["no engine that capplan knows"]
+        return f"use {', '.join(first)} or {last}" if first else f"use {last}" if newest else f"{last} does"
+
+
+def _family(gpu: GpuSpec) -> str:
+    """Return the family of a GPU by which engines choose kernels: its compute capability, or its architecture."""
+    if gpu.is_cpu:
+        return "CPU"
+    return gpu.architecture if gpu.compute_capability is None else ".".join(map(str, gpu.compute_capability))
+
+
+def _dotted(version: tuple[int, ...]) -> str:
+    return ".".join(map(str, version))
