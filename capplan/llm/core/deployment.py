@@ -217,7 +217,7 @@ def build_deployment(
         sequences_that_fit=lambda tokens: float(memory.memory.sequences(max(1, round(tokens)))),
         stage=memory.stage,
         relatives=relatives,
-        notes=constants.support.notes(gpu, engine, stored),
+        notes=constants.support.notes(gpu, engine, stored, version=version_of(words.version)),
     )
 
 

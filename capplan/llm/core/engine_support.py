@@ -40,15 +40,46 @@ class FormatKernels:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EngineRuns:
-    """The families of GPUs that an engine runs on, and its kernels for formats of weights and of the KV cache.
+class ReleaseFacts:
+    """What of an engine's memory changed with its releases, from version `since` on.
 
-    Formats that are not listed are not restricted.
+    Attributes:
+        since: First version that the facts hold for.
+        fraction: The memory fraction by default; None where it depends on the GPU.
+        graphs_inside: CUDA graphs are taken from the budget before the cache is.
+        size_by_length: The size of the cache is stated as the longest length times how many such sequences fit.
+        whole_prompts: The profiling run has a prompt of the longest length, where that is at most 32,768 tokens.
+        keeps_windows: Layers with a sliding window keep no more than it; all tokens else.
+        keeps_chunks: Layers that attend within chunks of a prompt keep no more than one; all tokens else.
+        latent: Latent attention caches the latent rows; keys and values of each head else.
+        expert_padding: The multiples to which experts' widths and the hidden width are padded in padded formats, by
+            family of GPUs; `other` for those that are not named.
+    """
+
+    since: tuple[int, ...] = (0,)
+    fraction: float | None = None
+    graphs_inside: bool = False
+    size_by_length: bool = False
+    whole_prompts: bool = False
+    keeps_windows: bool = True
+    keeps_chunks: bool = True
+    latent: bool = True
+    expert_padding: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineRuns:
+    """The families of GPUs that an engine runs on, its kernels for formats of weights and of the KV cache, its memory.
+
+    Formats that are not listed are not restricted. `memory` stands from old to new, `newest` is the last version whose
+    facts were looked up.
     """
 
     families: Mapping[str, Versions]
     formats: Mapping[str, tuple[FormatKernels, ...]]
     caches: Mapping[str, tuple[FormatKernels, ...]]
+    memory: tuple[ReleaseFacts, ...]
+    newest: tuple[int, ...] | None = None
 
 
 _ALTERNATIVES = ("bf16", "fp8", "awq", "gptq", "int8", "nvfp4", "q4_k_m")
@@ -82,7 +113,7 @@ class EngineSupport:
             kv: The format of the KV cache; one of 16 bits if empty.
             experts: The weights of a mixture's experts are in the format, too.
         """
-        family, runs = _family(gpu), self.engines.get(engine)
+        family, runs = family_of(gpu), self.engines.get(engine)
         if runs is None or family not in self.hardware:
             return None
         return (
@@ -96,11 +127,29 @@ class EngineSupport:
         kernels = self._kernels(gpu, engine, weights)
         return bool(kernels and kernels.widened)
 
-    def notes(self, gpu: GpuSpec, engine: Engine, weights: str) -> tuple[str, ...]:
+    def facts(self, engine: Engine, version: tuple[int, ...] | None) -> ReleaseFacts:
+        """Return the facts of an engine's version, the newest if none is named."""
+        runs = self.engines.get(engine)
+        known = runs.memory if runs else ()
+        fitting = [facts for facts in known if not _is_before(version, facts.since)]
+        return fitting[-1] if fitting else ReleaseFacts()
+
+    def is_newer(self, engine: Engine, version: tuple[int, ...] | None) -> bool:
+        """Return True for a version after the last whose facts were looked up."""
+        runs = self.engines.get(engine)
+        newest = runs.newest if runs else None
+        return newest is not None and version is not None and version[: len(newest)] > newest
+
+    def notes(
+        self, gpu: GpuSpec, engine: Engine, weights: str, *, version: tuple[int, ...] | None = None
+    ) -> tuple[str, ...]:
         """Return what is to be known of an engine and a format that do run on a GPU."""
-        runs, family = self.engines.get(engine), _family(gpu)
+        runs, family = self.engines.get(engine), family_of(gpu)
         versions = runs.families.get(family) if runs else None
         found = []
+        if version is not None and self.is_newer(engine, version):
+            last = _dotted(self.engines[engine].newest or ())
+            found.append(f"{engine.value} {_dotted(version)} is newer than what is known, and answered as {last}")
         if versions is not None and versions.unofficial:
             found.append(f"{engine.value} has no official build for {self._shown(gpu)}: community builds run there")
         if self.widens(gpu, engine, weights):
@@ -111,11 +160,11 @@ class EngineSupport:
         return tuple(found)
 
     def _does_not_run(self, gpu: GpuSpec, engine: Engine, version: tuple[int, ...] | None) -> str | None:
-        family, shown = _family(gpu), self._shown(gpu)
+        family, shown = family_of(gpu), self._shown(gpu)
         versions = self.engines[engine].families.get(family)
         if versions is None:
             return f"{engine.value} does not run on {shown}; {self._others(family)}"
-        if versions.since and version is not None and version < versions.since:
+        if versions.since and version is not None and _is_before(version, versions.since):
             return (
                 f"{engine.value} runs on {shown} from version {_dotted(versions.since)} on, not in {_dotted(version)}"
             )
@@ -127,14 +176,14 @@ class EngineSupport:
     def _kernels(self, gpu: GpuSpec, engine: Engine, weights: str) -> FormatKernels | None:
         runs = self.engines.get(engine)
         rows = runs.formats.get(weights, ()) if runs else ()
-        return next((row for row in rows if _family(gpu) in row.on), None)
+        return next((row for row in rows if family_of(gpu) in row.on), None)
 
     def _lacks(
         self, gpu: GpuSpec, engine: Engine, version: tuple[int, ...] | None, weights: str, *, experts: bool
     ) -> bool:
         """Return True if an engine that runs on a GPU has no kernels for a format there."""
         runs, stored = self.engines[engine], WEIGHT_FORMATS.get(weights)
-        if runs.families.get(_family(gpu), Versions()).unofficial:
+        if runs.families.get(family_of(gpu), Versions()).unofficial:
             return False
         if weights not in runs.formats:
             return engine is Engine.TRTLLM and stored is not None and stored.gguf is not None
@@ -142,7 +191,7 @@ class EngineSupport:
         if kernels is None or (experts and kernels.no_experts):
             return True
         first = kernels.first(experts=experts)
-        return first is not None and version is not None and version < first
+        return first is not None and _is_before(version, first)
 
     def _no_kernels(
         self, gpu: GpuSpec, engine: Engine, version: tuple[int, ...] | None, weights: str, *, experts: bool
@@ -172,7 +221,7 @@ class EngineSupport:
         return f"{engine.value} has no {what} for {shown}; use {here} there{also}"
 
     def _no_cache(self, gpu: GpuSpec, engine: Engine, kv: str) -> str | None:
-        runs, family = self.engines[engine], _family(gpu)
+        runs, family = self.engines[engine], family_of(gpu)
         if kv not in runs.caches or any(family in row.on for row in runs.caches[kv]):
             return None
         if not runs.caches[kv]:
@@ -181,7 +230,7 @@ class EngineSupport:
         return f"{engine.value} has a KV cache in {kv} on {names} alone, not on {self._shown(gpu)}; use ⟨kv⟩ fp8"
 
     def _shown(self, gpu: GpuSpec) -> str:
-        family = _family(gpu)
+        family = family_of(gpu)
         capability = f", compute capability {family}" if gpu.compute_capability and not gpu.is_cpu else ""
         return f"{gpu.id} ({self.hardware.get(family, family)}{capability})"
 
@@ -195,11 +244,16 @@ class EngineSupport:
         return f"use {', '.join(first)} or {last}" if first else f"use {last}" if newest else f"{last} does"
 
 
-def _family(gpu: GpuSpec) -> str:
+def family_of(gpu: GpuSpec) -> str:
     """Return the family of a GPU by which engines choose kernels: its compute capability, or its architecture."""
     if gpu.is_cpu:
         return "CPU"
     return gpu.architecture if gpu.compute_capability is None else ".".join(map(str, gpu.compute_capability))
+
+
+def _is_before(version: tuple[int, ...] | None, first: tuple[int, ...]) -> bool:
+    """Return True for a version before another; one that is named in fewer numbers stands for its last patch."""
+    return version is not None and version < first[: len(version)]
 
 
 def _dotted(version: tuple[int, ...]) -> str:

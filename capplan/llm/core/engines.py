@@ -51,16 +51,15 @@ class ActivationConstants:
 class EngineMemoryRules:
     """The memory rules of an engine from one version on.
 
-    `fraction` is the engine's memory fraction by default, None where it depends on the GPU.
     `other_bytes` is what the process holds outside PyTorch's allocator, by the number of tensor-parallel GPUs (the
-    largest key that is not above counts), `stage_other_bytes` with pipeline stages alone. `graph_bytes` lie outside
-    the budget. `uncertain_fraction` of the weights and `uncertain_bytes` make up the 90 % interval of the cache.
+    largest key that is not above counts), `stage_other_bytes` with pipeline stages alone. `graph_bytes` are those of
+    CUDA graphs. `uncertain_fraction` of the weights and `uncertain_bytes` make up the 90 % interval of the cache, and
+    `uncertain_graph_bytes` where graphs are taken from it.
     """
 
     engine: Engine
     since: tuple[int, ...]
     rule: PoolRule
-    fraction: float | None
     block_tokens: int
     activation: ActivationConstants
     other_bytes: Mapping[int, float]
@@ -68,13 +67,19 @@ class EngineMemoryRules:
     graph_bytes: float
     uncertain_fraction: float
     uncertain_bytes: float
+    uncertain_graph_bytes: float = 0.0
     evidence: str
     source: str
 
-    def other(self, *, tensor: int, pipeline: int) -> float:
-        """Return the bytes outside PyTorch's allocator on one GPU."""
+    def other(self, *, tensor: int, pipeline: int, switched: bool) -> float:
+        """Return the bytes outside PyTorch's allocator on one GPU.
+
+        GPUs that no switch joins have no buffers for reductions in it, and hold what one GPU holds.
+        """
         if tensor == 1 and pipeline > 1:
             return self.stage_other_bytes
+        if not switched:
+            tensor = 1
         return self.other_bytes[max(key for key in self.other_bytes if key <= tensor)]
 
 

@@ -185,8 +185,13 @@ class PagedPool:
         """Return the number of pages in a pool, each of one group."""
         return floor(pool_bytes / (self.page_bytes * self.group_size))
 
-    def tokens(self, pool_bytes: float) -> int:
-        """Return what vLLM logs as the size of its cache: pages that every group gets, times the block."""
+    def tokens(self, pool_bytes: float, *, length: int | None = None) -> int:
+        """Return what vLLM logs as the size of its cache: pages that every group gets, times the block.
+
+        For groups that differ it logs a longest length times how many such sequences fit, where one is given.
+        """
+        if length is not None and len(self.groups) > 1:
+            return int(self.pages(pool_bytes) * length / self.sequence_pages(length))
         return self.pages(pool_bytes) // len(self.groups) * self.block_tokens
 
     def sequence_pages(self, tokens: int) -> int:

@@ -4,14 +4,16 @@ The answer is per GPU. Each pipeline stage is computed on its own; the stage who
 decides.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import floor, inf
 
 from capplan.core.engine_names import Engine
 from capplan.core.numbers import largest_true
-from capplan.llm.core.architecture import Architecture
+from capplan.llm.core.architecture import Architecture, Layer
+from capplan.llm.core.engine_support import ReleaseFacts
 from capplan.llm.core.engines import EngineMemoryRules, PoolRule
 from capplan.llm.core.kv import PagedPool, StageCache, layer_cache, stage_cache, uniform_tokens
+from capplan.llm.core.layers import Attention, LatentAttention
 from capplan.llm.core.quantisation import Quantisation
 from capplan.llm.core.sharding import Sharding
 from capplan.llm.core.weights import (
@@ -33,7 +35,9 @@ class Deployment:
     what the driver reports of one GPU. `fraction` is the engine's memory fraction. `batched_tokens` and `max_sequences`
     are the engine's limits for one step. `exact_weight_fraction` scales the weights to the bytes that a file header
     states. `adapters` are resident beside the model, None for none. `drafts` says that a layer beside the model drafts
-    tokens, with weights and a cache of its own.
+    tokens, with weights and a cache of its own. `facts` are those of the engine's release. `family` is the GPU's,
+    `switched` says that a switch joins the GPUs of a group, with buffers for reductions in it. `longest` is the longest
+    sequence that is served. [tokens]
     """
 
     architecture: Architecture
@@ -49,6 +53,10 @@ class Deployment:
     adapters: Adapters | None = None
     state_bytes: float = 4.0
     drafts: bool = False
+    facts: ReleaseFacts = field(default_factory=ReleaseFacts)
+    family: str = ""
+    switched: bool = True
+    longest: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +64,8 @@ class StageMemory:
     """The memory of one GPU of a pipeline stage. [bytes]
 
     `pool_bytes` is negative where the rest alone is too much. `host_bytes` are weights that lie in host memory.
+    `other_bytes` hold CUDA graphs, too, where the engine takes them from its budget. `stated_length` is the length for
+    which the engine states the size of a cache whose layers differ; None where it states pages.
     """
 
     stage: int
@@ -68,6 +78,7 @@ class StageMemory:
     block_tokens: int
     paged: bool
     host_bytes: float = 0.0
+    stated_length: int | None = None
 
     @property
     def fits(self) -> bool:
@@ -82,7 +93,7 @@ class StageMemory:
         if self.pool_bytes <= 0:
             return 0
         if self.paged:
-            return PagedPool(self.cache, self.block_tokens).tokens(self.pool_bytes)
+            return PagedPool(self.cache, self.block_tokens).tokens(self.pool_bytes, length=self.stated_length)
         return uniform_tokens(self.cache, self.pool_bytes, block=self.block_tokens)
 
     def sequences(self, tokens: int) -> int:
@@ -143,17 +154,47 @@ def divide_memory(deployment: Deployment) -> ServingMemory:
     return ServingMemory(deployment=deployment, stages=tuple(_stage_memory(deployment, stage) for stage in stages))
 
 
-def engine_layout(engine: Engine) -> EngineLayout:
+def _engine_layout(deployment: Deployment) -> EngineLayout:
     """Return how an engine lays weights out.
 
-    vLLM and SGLang pad the vocabulary to 64 rows per GPU and the experts of MXFP4 to 128 columns and 256 rows, and
-    keep the rotary embedding as a table (vLLM 0.19, `vocab_parallel_embedding` and `mxfp4`).
+    vLLM and SGLang pad the vocabulary to 64 rows per GPU, keep the rotary embedding as a table (vLLM 0.19,
+    `vocab_parallel_embedding`), and pad the experts of MXFP4 as their release does on a family of GPUs.
     """
-    if engine in (Engine.VLLM, Engine.SGLANG):
-        return EngineLayout(
-            vocabulary_padding=64, expert_width_padding=128, expert_hidden_padding=256, keeps_rope_table=True
-        )
-    return EngineLayout()
+    if deployment.engine.engine not in (Engine.VLLM, Engine.SGLANG):
+        return EngineLayout()
+    padding = deployment.facts.expert_padding
+    width, hidden = padding.get(deployment.family, padding.get("other", (1, 1)))
+    return EngineLayout(
+        vocabulary_padding=64, expert_width_padding=width, expert_hidden_padding=hidden, keeps_rope_table=True
+    )
+
+
+def _cached(architecture: Architecture, facts: ReleaseFacts) -> Architecture:
+    """Return a model with layers that keep what an engine's release keeps of them.
+
+    Releases without a cache of several sizes keep every token of windows beside layers that attend to all, and those
+    without latent attention keep keys and values of each head, padded to 256 (`deepseek_v2.py` of vLLM 0.5.4).
+    """
+    mixers = [mixer for _, mixer in architecture.attention_layers() if isinstance(mixer, Attention)]
+    is_mixed = len({mixer.window for mixer in mixers}) > 1
+
+    def kept(layer: Layer) -> Layer:
+        match layer.mixer:
+            case Attention(window=int()) as mixer:
+                keeps = facts.keeps_chunks if mixer.chunked else facts.keeps_windows
+                return (
+                    layer if keeps or not is_mixed else replace(layer, mixer=replace(mixer, window=None, chunked=False))
+                )
+            case LatentAttention() as latent if not facts.latent:
+                heads = latent.query_heads
+                whole = Attention(query_heads=heads, kv_heads=heads, key_dim=_PADDED_HEAD, value_dim=_PADDED_HEAD)
+                return replace(layer, mixer=whole)
+        return layer
+
+    return replace(architecture, layers=tuple(map(kept, architecture.layers)))
+
+
+_PADDED_HEAD = 256
 
 
 def layers_on_gpu(architecture: Architecture, sharding: Sharding) -> Architecture:
@@ -169,17 +210,17 @@ def _stage_memory(deployment: Deployment, stage: int) -> StageMemory:
         architecture,
         quantisation=deployment.quantisation,
         sharding=sharding,
-        layout=engine_layout(engine.engine),
+        layout=_engine_layout(deployment),
         stage=stage,
     )
     left = host_weight_bytes(
-        architecture, quantisation=deployment.quantisation, sharding=sharding, layout=engine_layout(engine.engine)
+        architecture, quantisation=deployment.quantisation, sharding=sharding, layout=_engine_layout(deployment)
     )
     weight_bytes = (weights.total - left) * deployment.exact_weight_fraction
     if deployment.adapters is not None:
         weight_bytes += adapter_bytes(architecture, sharding=sharding, adapters=deployment.adapters, stage=stage)
     cache = stage_cache(
-        layers_on_gpu(architecture, sharding),
+        _cached(layers_on_gpu(architecture, sharding), deployment.facts),
         sharding=sharding,
         element_bytes=deployment.cache_bytes,
         state_bytes=deployment.state_bytes,
@@ -188,13 +229,14 @@ def _stage_memory(deployment: Deployment, stage: int) -> StageMemory:
     is_last = stage == sharding.pipeline - 1
     if deployment.drafts and is_last:
         weight_bytes += draft_bytes(
-            architecture, quantisation=deployment.quantisation, sharding=sharding, layout=engine_layout(engine.engine)
+            architecture, quantisation=deployment.quantisation, sharding=sharding, layout=_engine_layout(deployment)
         )
         layer = architecture.layers[architecture.draft_index]
         drafting = layer_cache(layer, sharding.tensor, deployment.cache_bytes, deployment.state_bytes)
         cache = cache if drafting is None else StageCache((*cache.layers, drafting))
     activation = activation_bytes(deployment, samples=is_last)
-    other = engine.other(tensor=sharding.tensor, pipeline=sharding.pipeline)
+    other = engine.other(tensor=sharding.tensor, pipeline=sharding.pipeline, switched=deployment.switched)
+    other += engine.graph_bytes if deployment.facts.graphs_inside else 0.0
     if engine.rule is PoolRule.STATIC:
         activation = (1 - deployment.fraction) * deployment.total_bytes - other
     return StageMemory(
@@ -208,6 +250,7 @@ def _stage_memory(deployment: Deployment, stage: int) -> StageMemory:
         host_bytes=left * deployment.exact_weight_fraction,
         block_tokens=engine.block_tokens,
         paged=engine.engine is Engine.VLLM,
+        stated_length=deployment.longest if deployment.facts.size_by_length else None,
     )
 
 

@@ -2,13 +2,15 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from math import hypot
 
 from capplan.core.engine_names import Engine
+from capplan.core.gpus.machines import is_bridged, joined_gpus
 from capplan.core.gpus.spec import GpuSpec
 from capplan.core.numbers import Interval
 from capplan.errors import CapplanError, UsageError
 from capplan.llm.core.architecture import Architecture
-from capplan.llm.core.engine_support import EngineSupport
+from capplan.llm.core.engine_support import EngineSupport, ReleaseFacts, family_of
 from capplan.llm.core.engines import (
     EngineMemoryRules,
     LlmMemoryConstants,
@@ -130,10 +132,9 @@ def answer_memory(
     _check_support(request, constants.support, quantisation, kv=kv)
     length = _length(request)
     engine = constants.find(request.engine, request.version)
-    memory = _divide(request, quantisation, engine, kv)
-    evidence = engine.evidence
-    if evidence == "measured" and request.gpu.architecture != "Hopper":
-        evidence = "transferred"
+    facts = constants.support.facts(request.engine, request.version)
+    memory = _divide(request, quantisation, engine, facts, kv)
+    evidence = _evidence(request, engine, facts, is_newer=constants.support.is_newer(request.engine, request.version))
     answer = MemoryAnswer(
         request=request,
         memory=memory,
@@ -143,12 +144,21 @@ def answer_memory(
         evidence=evidence,
         notes=(
             *_notes(request, memory, kv, length),
-            *constants.support.notes(request.gpu, request.engine, quantisation.format.name),
+            *constants.support.notes(request.gpu, request.engine, quantisation.format.name, version=request.version),
         ),
     )
     if not alternatives:
         return answer
     return replace(answer, alternatives=tuple(_alternatives(request, constants, answer)))
+
+
+def _evidence(request: StatedDeployment, engine: EngineMemoryRules, facts: ReleaseFacts, *, is_newer: bool) -> str:
+    """Return the distance of a request from the start-up logs that rules were fitted on: card, then release."""
+    if engine.evidence == "measured" and (is_newer or facts.since > engine.since):
+        return "extrapolated"
+    if engine.evidence == "measured" and request.gpu.architecture != "Hopper":
+        return "transferred"
+    return engine.evidence
 
 
 def _check_engine(request: StatedDeployment) -> None:
@@ -211,12 +221,39 @@ def default_kv(model: LanguageModel, quantisation: Quantisation, engine: Engine)
     return model.dtype if model.dtype != "fp32" else "bf16"
 
 
-def _divide(request: StatedDeployment, quantisation: Quantisation, engine: EngineMemoryRules, kv: str) -> ServingMemory:
+_CUT_ABOVE = 32_768
+"""Longest sequence above which vLLM cuts prompts by default in releases that do not always do (`use_long_context`)."""
+_EARLY_STEP = 2048, 256
+"""Tokens and sequences of a step by default in those releases."""
+
+
+def _step_limits(request: StatedDeployment, facts: ReleaseFacts, length: int) -> tuple[int, int]:
+    """Return the tokens and sequences of a step by default."""
     total_bytes = request.gpu.expected_usable_bytes
     tokens = step_tokens(request.engine, request.gpu.id, total_bytes=total_bytes, data=request.sharding.data)
-    _, sequences = vllm_step_limits(request.gpu.id, total_bytes=total_bytes)
+    if facts.whole_prompts:
+        tokens, sequences = _EARLY_STEP
+        return (max(tokens, length) if length <= _CUT_ABOVE else tokens), sequences
     if request.engine is Engine.LLAMACPP:
-        sequences = tokens
+        return tokens, tokens
+    return tokens, vllm_step_limits(request.gpu.id, total_bytes=total_bytes)[1]
+
+
+_MULTICAST_CAPABILITY = (9, 0)
+"""Compute capability from which on NVIDIA's NVSwitch adds up in itself (NVLink SHARP, NVLS in NCCL)."""
+
+
+def _is_switched(gpu: GpuSpec) -> bool:
+    """Return True if a switch joins a GPU to others, in which reductions have buffers."""
+    joined = joined_gpus(gpu) > 1 and not is_bridged(gpu)
+    return joined and (gpu.compute_capability is None or gpu.compute_capability >= _MULTICAST_CAPABILITY)
+
+
+def _divide(
+    request: StatedDeployment, quantisation: Quantisation, engine: EngineMemoryRules, facts: ReleaseFacts, kv: str
+) -> ServingMemory:
+    length = _length(request)
+    tokens, sequences = _step_limits(request, facts, length)
     deployment = Deployment(
         architecture=request.model.architecture,
         quantisation=quantisation,
@@ -224,13 +261,17 @@ def _divide(request: StatedDeployment, quantisation: Quantisation, engine: Engin
         engine=engine,
         cache_bytes=kv_element_bytes(kv),
         total_bytes=request.gpu.expected_usable_bytes,
-        fraction=_fraction(request, engine),
+        fraction=_fraction(request, facts),
         batched_tokens=request.batched_tokens or tokens,
         max_sequences=request.max_sequences or sequences,
         exact_weight_fraction=_exact_fraction(request, quantisation),
         adapters=request.adapters,
         state_bytes=state_element_bytes(request.model.architecture, request.engine, version=request.version),
         drafts=request.drafts,
+        facts=facts,
+        family=family_of(request.gpu),
+        switched=_is_switched(request.gpu),
+        longest=length,
     )
     memory = divide_memory(deployment)
     if request.pool_bytes is None:
@@ -238,11 +279,11 @@ def _divide(request: StatedDeployment, quantisation: Quantisation, engine: Engin
     return replace(memory, stages=tuple(replace(stage, pool_bytes=request.pool_bytes) for stage in memory.stages))
 
 
-def _fraction(request: StatedDeployment, engine: EngineMemoryRules) -> float:
+def _fraction(request: StatedDeployment, facts: ReleaseFacts) -> float:
     if request.fraction is not None:
         return request.fraction
-    if engine.fraction is not None:
-        return engine.fraction
+    if facts.fraction is not None:
+        return facts.fraction
     sharding = request.sharding
     return sglang_static_fraction(
         total_bytes=request.gpu.expected_usable_bytes,
@@ -272,8 +313,12 @@ def _pool_interval(
         return Interval(low=pool, expected=pool, high=pool)
     share = 0.002 if request.model.exact_bytes else engine.uncertain_fraction
     wide = share * stage.weight_bytes + engine.uncertain_bytes
-    if evidence == "transferred":
-        wide = 2 * wide + _TRANSFER_FRACTION * memory.deployment.total_bytes
+    if engine.evidence == "measured" and evidence != "measured":
+        wide *= 2
+    if engine.evidence != "documented" and request.gpu.architecture != "Hopper":
+        wide += _TRANSFER_FRACTION * memory.deployment.total_bytes
+    if memory.deployment.facts.graphs_inside:
+        wide = hypot(wide, engine.uncertain_graph_bytes)
     return Interval(low=max(0.0, pool - wide), expected=pool, high=pool + wide)
 
 
@@ -295,7 +340,8 @@ def _notes(request: StatedDeployment, memory: ServingMemory, kv: str, length: in
             f"whatever its length, in {bits:.0f} bits"
         )
     if request.engine is Engine.VLLM and (stage.cache.windows or stage.cache.state_bytes):
-        yield "kv_tokens is what vLLM logs for a hybrid cache, less than what fits with windows"
+        stated = f"{length:,} times how many sequences of that length fit" if stage.stated_length else "pages"
+        yield f"kv_tokens is what vLLM logs for layers that differ: {stated}"
     yield from _sharding_notes(request)
     if sharding.offload is not None:
         yield from _offload_notes(architecture, sharding, stage)
@@ -326,8 +372,11 @@ def _notes(request: StatedDeployment, memory: ServingMemory, kv: str, length: in
     if note := half_note(request.gpu, request.model.stored_as(request.weights).format.name, kv):
         yield note
     if request.engine is Engine.VLLM:
-        graphs = memory.deployment.engine.graph_bytes
-        yield f"CUDA graphs take about {graphs / 2**30:.1f} GiB more, outside vLLM's budget"
+        graphs = f"about {memory.deployment.engine.graph_bytes / 2**30:.1f} GiB"
+        if memory.deployment.facts.graphs_inside:
+            yield f"other holds {graphs} of CUDA graphs, inside vLLM's budget"
+        else:
+            yield f"CUDA graphs take {graphs} more, outside vLLM's budget"
     if memory.deployment.engine.evidence == "documented" and request.pool_bytes is None:
         wide = memory.deployment.engine
         yield (

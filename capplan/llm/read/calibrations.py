@@ -1,7 +1,7 @@
 """Read and write what was learnt of serving: memory rules of engines, what engines run on, and times of steps."""
 
 from dataclasses import fields, replace
-from functools import lru_cache
+from functools import lru_cache, reduce
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -11,7 +11,7 @@ import yaml
 from capplan.core.engine_names import Engine
 from capplan.core.records import NumberRange
 from capplan.errors import SpecError
-from capplan.llm.core.engine_support import EngineRuns, EngineSupport, FormatKernels, Versions
+from capplan.llm.core.engine_support import EngineRuns, EngineSupport, FormatKernels, ReleaseFacts, Versions
 from capplan.llm.core.engines import ActivationConstants, EngineMemoryRules, LlmMemoryConstants, parse_version
 from capplan.llm.core.memory_fit import FittedMemory
 from capplan.llm.core.timing.calibration import (
@@ -46,11 +46,13 @@ class _EngineMemoryReader(YamlRecordReader):
     version = 1
     takes_defaults = False
     usual_range = _LARGE
+    older = MappingProxyType({EngineMemoryRules: {"uncertain_graphs": "0 GiB"}})
+    retired = MappingProxyType({EngineMemoryRules: ("fraction",)})
     keys = MappingProxyType({
         ActivationConstants: {"fixed_bytes": "fixed", "vision_bytes": "vision", "stage_bytes": "stage"},
         EngineMemoryRules: {
             "other_bytes": "other", "stage_other_bytes": "stage_other", "graph_bytes": "graphs",
-            "uncertain_bytes": "uncertain",
+            "uncertain_bytes": "uncertain", "uncertain_graph_bytes": "uncertain_graphs",
         },
     })  # fmt: skip
     parsers = MappingProxyType({
@@ -62,9 +64,8 @@ class _EngineMemoryReader(YamlRecordReader):
         },
         EngineMemoryRules: {
             "since": _version,
-            "fraction": lambda given: None if given == "auto" else float(given),
             "other_bytes": lambda row: {int(ranks): _bytes(size) for ranks, size in row.items()},
-            **dict.fromkeys(("stage_other_bytes", "graph_bytes", "uncertain_bytes"), _bytes),
+            **dict.fromkeys(("stage_other_bytes", "graph_bytes", "uncertain_bytes", "uncertain_graph_bytes"), _bytes),
             "uncertain_fraction": float,
         },
         LlmMemoryConstants: {"origin": lambda given: f"{given['made']}: {given['data']}"},
@@ -153,11 +154,23 @@ class _EngineReader(YamlRecordReader):
     what = "the facts of an engine"
     version = 1
     keys = MappingProxyType({EngineRuns: {"families": "runs"}})
-    retired = MappingProxyType({EngineRuns: ("schema_version", "source"), FormatKernels: ("source",)})
+    forms = MappingProxyType({EngineRuns: lambda held: {**held, "memory": _running(held.get("memory"))}})
+    retired = MappingProxyType(
+        {EngineRuns: ("schema_version", "source"), FormatKernels: ("source",), ReleaseFacts: ("source",)}
+    )
     parsers = MappingProxyType({
+        EngineRuns: {"newest": _version},
         Versions: {"since": _version, "before": _version},
         FormatKernels: {"since": _version, "experts_since": _version},
+        ReleaseFacts: {"since": _version, "fraction": lambda given: None if given == "auto" else float(given)},
     })  # fmt: skip
+
+
+def _running(rows: object) -> object:
+    """Return facts of releases complete, each row with what earlier ones state and it does not change."""
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+        return rows
+    return [reduce(lambda held, row: {**held, **row}, rows[:count]) for count in range(1, len(rows) + 1)]
 
 
 @lru_cache(maxsize=1)

@@ -92,7 +92,6 @@ def _memory(answer: MemoryAnswer) -> list[str]:
         "weights": held.weights_bytes,
         "activations": held.activation_bytes,
         "context, libraries and buffers": held.other_bytes,
-        "CUDA graphs": held.graph_bytes,
         "KV cache": held.kv_pool_bytes,
     }
     return [

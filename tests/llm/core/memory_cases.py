@@ -3,6 +3,7 @@
 from typing import Any
 
 from capplan.core.engine_names import Engine
+from capplan.llm.core.engine_support import EngineRuns, EngineSupport, ReleaseFacts
 from capplan.llm.core.engines import ActivationConstants, EngineMemoryRules, LlmMemoryConstants, PoolRule
 
 GIB = 1 << 30
@@ -12,7 +13,6 @@ VLLM = EngineMemoryRules(
     engine=Engine.VLLM,
     since=(0, 17),
     rule=PoolRule.BUDGET,
-    fraction=0.9,
     block_tokens=16,
     activation=ActivationConstants(
         # 1.398e-5 GiB per vocabulary entry and 1.8e-5 GiB per hidden element, at 1,024 sequences
@@ -42,12 +42,23 @@ def engine(name: Engine, rule: PoolRule, **changes: Any) -> EngineMemoryRules:
     return replace(VLLM, engine=name, since=(0,), rule=rule, evidence="documented", **changes)
 
 
+PADDED = {"other": (128, 256)}
+FRACTIONS = {Engine.VLLM: 0.9, Engine.SGLANG: None, Engine.TRTLLM: 0.9, Engine.LLAMACPP: 1.0}
+
 CONSTANTS = LlmMemoryConstants(
     engines=(
         VLLM,
-        engine(Engine.SGLANG, PoolRule.STATIC, fraction=None, block_tokens=1),
+        engine(Engine.SGLANG, PoolRule.STATIC, block_tokens=1),
         engine(Engine.TRTLLM, PoolRule.FREE, block_tokens=32),
-        engine(Engine.LLAMACPP, PoolRule.REST, fraction=1.0, block_tokens=256),
+        engine(Engine.LLAMACPP, PoolRule.REST, block_tokens=256),
     ),
     origin="study",
+    support=EngineSupport(
+        engines={
+            name: EngineRuns(
+                families={}, formats={}, caches={}, memory=(ReleaseFacts(fraction=fraction, expert_padding=PADDED),)
+            )
+            for name, fraction in FRACTIONS.items()
+        }
+    ),
 )

@@ -28,6 +28,9 @@ H100 = GpuSpec(
     memory_bytes=80 * GIB,
     usable_bytes=round(H100_BYTES),
     memory_bandwidth_bytes_per_s=3.35e12,
+    compute_capability=(9, 0),
+    form_factor="SXM5",
+    nvlink_bytes_per_s=900e9,
     peak_flops_per_s={PeakKind.BF16: 989e12, PeakKind.FP8: 1979e12, PeakKind.INT8: 1979e12, PeakKind.FP4: None},
 )
 

@@ -31,7 +31,7 @@ def launch_of(fit: DeploymentFit, search: Search) -> Launch:
             max_len=min(wanted, longest or wanted),
             max_sequences=fit.batch_limit,
             token_budget=int(budget),
-            memory_fraction=search.question.utilization_fraction or search.memory.find(engine, None).fraction,
+            memory_fraction=search.question.utilization_fraction or search.memory.support.facts(engine, None).fraction,
             prefix_fraction=load.prefix_fraction,
             speculation=load.speculation,
             adapters=search.question.adapters,
