@@ -148,7 +148,7 @@ class _FamilyReader(YamlRecordReader):
     version = 2
 
 
-class _EngineReader(YamlRecordReader):
+class _EngineFactsReader(YamlRecordReader):
     """Reads what one engine runs on."""
 
     what = "the facts of an engine"
@@ -193,7 +193,7 @@ def load_engine_support() -> EngineSupport:
 
 
 def _engine_runs(engine: Engine) -> EngineRuns:
-    return _EngineReader.load(EngineRuns, calibration_file(f"engine-{engine}.yaml"))
+    return _EngineFactsReader.load(EngineRuns, calibration_file(f"engine-{engine}.yaml"))
 
 
 _ABOVE_0 = NumberRange(high=1e18, is_open=True)
