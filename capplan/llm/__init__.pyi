@@ -58,8 +58,8 @@ def memory(
     adapters: int = ...,
     lora_rank: int = ...,
     utilization_fraction: float | None = ...,
-    max_len: int | None = ...,
-    max_num_batched_tokens: int | None = ...,
+    max_len: int | str | None = ...,
+    max_num_batched_tokens: int | str | None = ...,
     max_num_seqs: int | None = ...,
     kv_pool_bytes: float | str | None = ...,
     download: bool = ...,
@@ -87,7 +87,7 @@ def memory(
         adapters: LoRA adapters that are resident at a time.
         lora_rank: Rank of the adapters.
         utilization_fraction: The engine's memory fraction; its default if left out.
-        max_len: Longest sequence served; the model's own limit by default.
+        max_len: Longest sequence served, such as 32K; the model's own limit by default.
         max_num_batched_tokens: Tokens of one step; the engine's default if left out.
         max_num_seqs: Sequences that run at once; the engine's default if left out.
         kv_pool_bytes: Take this cache per GPU, such as an engine's log states.

@@ -12,6 +12,7 @@ from capplan.cli.main import app
 
 RULES = ["--calibration", str(Path(__file__).parents[1] / "fixtures" / "calibrations" / "llm-memory.yaml")]
 H100 = ["--gpu", "h100-sxm5-80gb"]
+MODELS = Path(__file__).parents[2] / "capplan" / "llm_models"
 STUDIED = ["--engine-version", "0.19"]
 """The release whose start-up logs the figures are from: later ones take CUDA graphs from a larger budget."""
 
@@ -108,6 +109,8 @@ def test_the_table_reads_well():
         (["qwen3-14b", *H100, "--engine", "vlm"], "did you mean vllm"),
         (["qwen3-14b", *H100, "--engine-version", "new"], "is not a version"),
         (["qwen3-14b", *H100, "--kv-pool", "much"], "--kv-pool"),
+        (["qwen3-14b", "--gpu", "l4", "--kv-pool", "500GiB"], "--kv-pool 500 GiB is more than the"),
+        (["qwen3-14b", *H100, "--max-len", "8kk"], "8K or 8k (8,000), not '8kk'"),
     ],
 )
 def test_bad_input_is_one_sentence(arguments, words):
@@ -115,6 +118,26 @@ def test_bad_input_is_one_sentence(arguments, words):
     assert result.exit_code == 2
     assert words in result.stderr
     assert result.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(("words", "tokens"), [("8192", 8192), ("8K", 8192), ("8k", 8000), ("25.6k", 25_600)])
+def test_lengths_are_written_as_vllm_reads_them(words, tokens):
+    # --max-model-len of vLLM: "1k" is 1,000, "1K" is 1,024, "25.6k" is 25,600
+    assert answer("qwen3-14b", *H100, "--max-len", words)["sequence_tokens"] == tokens
+
+
+def test_a_configuration_of_ones_own_allows_longer_contexts_by_yarn(tmp_path):
+    # the model card of Qwen3: 131,072 tokens by a factor of 4 over 32,768
+    config = json.loads((MODELS / "qwen3-14b.json").read_text())["config"]
+    yarn = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32768}
+    own = tmp_path / "config.json"
+    own.write_text(json.dumps({**config, "rope_scaling": yarn}))
+    assert answer(f"hf:{own}", *H100, "--max-len", "131072")["sequence_tokens"] == 131_072
+
+
+def test_a_larger_fraction_is_proposed_before_more_gpus():
+    changes = [each["change"] for each in answer("qwen3-14b", *H100)["alternatives"]]
+    assert changes.index("--utilization 0.95") < changes.index("--tp 2")
 
 
 def test_models_are_filtered_by_conditions():

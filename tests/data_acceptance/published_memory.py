@@ -103,6 +103,9 @@ CACHES = (
 of weights is more than 0.9 of an A100, so that its fraction was another and is not known."""
 
 WEIGHTS = (
+    # 16-bit attention: the maker's file (vllm#6746)
+    Published(source="vllm#6746", model="llama-3.1-405b-instruct-fp8", gpu="h100-sxm5-80gb", tp=8, version="0.5.3",
+              weights_gib=57.75, within=0.02),
     Published(source="vllm#15676", model="gemma-3-27b-it", gpu="a100-sxm4-80gb", tp=4, version="0.8.2",
               weights_gib=13.17, within=0.01),
     Published(source="vllm#22331", model="gpt-oss-20b", gpu="rtx-3090", version="0.10", weights_gib=12.88, within=0.01),

@@ -27,7 +27,7 @@ from capplan.llm.core.sharding import HostOffload, Sharding, check_sharding
 from capplan.llm.core.tensors import WeightRole
 from capplan.llm.core.timing.host_cache import host_cache
 from capplan.llm.core.weights import Adapters, EngineLayout, adapter_bytes, stage_weights
-from capplan.units import counted, format_seconds
+from capplan.units import counted, format_bytes, format_seconds
 
 _DEFAULT_LENGTH = 8192
 _TRANSFER_FRACTION = 0.01
@@ -177,6 +177,12 @@ def _check_engine(request: StatedDeployment) -> None:
         raise UsageError("⟨kv-offload⟩ is for vllm, sglang and trtllm; with llama.cpp use ⟨gpu-layers⟩.")
     if request.sequence_tokens is not None and request.sequence_tokens < 1:
         raise UsageError(f"⟨max-len⟩ must be at least 1 token, not {request.sequence_tokens}.")
+    held_bytes = request.gpu.expected_usable_bytes
+    if request.pool_bytes is not None and request.pool_bytes > held_bytes:
+        raise UsageError(
+            f"⟨kv-pool⟩ {format_bytes(request.pool_bytes)} is more than the {format_bytes(held_bytes)} of one "
+            f"{request.gpu.id}; state the cache of one GPU."
+        )
     if request.fraction is not None and not 0 < request.fraction <= 1:
         raise UsageError(f"⟨utilization⟩ must be above 0 and at most 1, not {request.fraction}.")
 
@@ -201,7 +207,8 @@ def _length(request: StatedDeployment) -> int:
     if wanted is not None and longest is not None and wanted > longest:
         raise UsageError(
             f"{request.model.architecture.name} allows at most {longest} tokens (max_position_embeddings), "
-            f"so ⟨max-len⟩ {wanted} is too long."
+            f"so ⟨max-len⟩ {wanted} is too long; a config.json of yours (hf:FILE) whose rope_scaling states yarn "
+            "with its factor allows more."
         )
     return wanted or longest or _DEFAULT_LENGTH
 
@@ -453,6 +460,10 @@ def _offloaded_requests(request: StatedDeployment, answer: MemoryAnswer) -> Iter
             yield f"{words} {shown}", replace(request, sharding=replace(request.sharding, offload=found))
 
 
+_FULL = 0.95
+"""A memory fraction that engines are often given, proposed before more GPUs are."""
+
+
 def _changed_requests(request: StatedDeployment, answer: MemoryAnswer) -> Iterator[tuple[str, StatedDeployment]]:
     sharding = request.sharding
     if kv_element_bytes(answer.kv) > 1:
@@ -462,6 +473,9 @@ def _changed_requests(request: StatedDeployment, answer: MemoryAnswer) -> Iterat
     for name in ("fp8", "awq") if request.engine is not Engine.LLAMACPP else ("q8_0", "q4_k_m"):
         if request.model.stored_as(name).format.bits < bits - 0.01:
             yield f"⟨weights⟩ {name}", replace(request, weights=name)
+    fraction = answer.memory.deployment.fraction
+    if fraction < _FULL:
+        yield f"⟨utilization⟩ {_FULL:g}", replace(request, fraction=_FULL)
     if request.engine is not Engine.LLAMACPP:
         wider = replace(sharding, tensor=2 * sharding.tensor)
         yield f"⟨tp⟩ {wider.tensor}", replace(request, sharding=wider)
@@ -474,9 +488,6 @@ def _changed_requests(request: StatedDeployment, answer: MemoryAnswer) -> Iterat
         if spread != sharding:
             spread = replace(spread, expert=spread.data)
             yield f"⟨tp⟩ 1 ⟨dp⟩ {spread.data} ⟨ep⟩ {spread.data}", replace(request, sharding=spread)
-    fraction = answer.memory.deployment.fraction
-    if fraction < 0.95:
-        yield "⟨utilization⟩ 0.95", replace(request, fraction=0.95)
     if answer.sequence_tokens > 1024:
         half = answer.sequence_tokens // 2
         if answer.sequences == 0 and answer.max_context:

@@ -18,7 +18,7 @@ from capplan.verbs.llm.fields import (
 from capplan.verbs.statement.contract import Context, Look, Outcome, Verb, ids_as_text, laid_out_by
 from capplan.verbs.statement.fields import Name, OwnSpecs
 from capplan.verbs.statement.options import HERE, Door, Option, Topic
-from capplan.verbs.statement.words import SIZE
+from capplan.verbs.statement.words import SIZE, TOKENS
 
 if TYPE_CHECKING:
     from capplan.llm.core.memory_answer import MemoryAnswer
@@ -33,10 +33,15 @@ class LlmMemoryQuestion(LanguageModelFields, ReplicaGpuFields, DeploymentFields,
     max_len: Annotated[
         int | None,
         Meta(ge=1, le=10**8),
-        Option(help="Longest sequence served; the model's own limit by default.", metavar="TOKENS"),
-    ] = None
+        Option(
+            help="Longest sequence served, such as 32K; the model's own limit by default.", metavar="TOKENS",
+            words=TOKENS,
+        ),
+    ] = None  # fmt: skip
     max_num_batched_tokens: Annotated[
-        int | None, Meta(ge=1, le=10**8), Option(help="Tokens of one step; the engine's default if left out.")
+        int | None,
+        Meta(ge=1, le=10**8),
+        Option(help="Tokens of one step; the engine's default if left out.", metavar="TOKENS", words=TOKENS),
     ] = None
     max_num_seqs: Annotated[
         int | None, Meta(ge=1, le=10**8), Option(help="Sequences that run at once; the engine's default if left out.")

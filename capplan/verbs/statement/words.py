@@ -4,6 +4,7 @@ A `Words` reads a value in any form in which a door receives it (text, a number,
 """
 
 import ast
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -102,6 +103,24 @@ COUNT = Words(
     python="float | str",
 )
 """A number of things, with a decimal prefix where it is long: 15T, 10G (or 10B), 50k."""
+
+_TOKENS = {"": 1, "k": 10**3, "K": 2**10, "m": 10**6, "M": 2**20}
+_TOKEN_COUNT = re.compile(r"(\d{1,12}(?:\.\d{1,6})?)([kKmM]?)", re.ASCII)
+
+
+def _read_tokens(given: Any, what: str) -> Any:
+    """Read tokens as vLLM's --max-model-len does: lower case is decimal, upper case binary."""
+    if not isinstance(given, str):
+        return given
+    match = _TOKEN_COUNT.fullmatch(given.strip())
+    tokens = float(match[1]) * _TOKENS[match[2]] if match else 0.5
+    if tokens != int(tokens):
+        raise UsageError(f"{what}: expected a whole number of tokens, such as 8192, 8K or 8k (8,000), not {given!r}.")
+    return int(tokens)
+
+
+TOKENS = Words(python="int | str", read=_read_tokens, wire=Annotated[int, Meta(ge=1, le=10**8)] | _Text, is_number=True)
+"""A number of tokens: 8192, 8K (binary) or 8k (decimal)."""
 
 AMOUNT = Words(
     python="float | str",

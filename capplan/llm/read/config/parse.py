@@ -61,7 +61,7 @@ def parse_config(config: Mapping[str, Any], *, name: str, where: str | None = No
         vocab_size=fields.size("vocab_size"),
         layers=layers,
         tied_embeddings=_tied(fields, root, traits),
-        max_positions=fields.optional_size(*_POSITIONS),
+        max_positions=_longest(fields),
         rope_dim=_rope_dim(fields, layers) if traits.rotary else 0,
         rope_rows=_rope_rows(fields, root, traits),
         norm_parameters=hidden * (2 if traits.norm_bias else 1) if traits.final_norm else 0,
@@ -207,6 +207,28 @@ def _pruned_width(ffn: Fields, hidden: int) -> int:
     return -(-width // 256) * 256
 
 
+def _rope_scaling(fields: Fields) -> Fields | None:
+    parameters = fields.object("rope_parameters")
+    if parameters is not None and parameters.has("full_attention"):
+        parameters = parameters.object("full_attention")
+    return fields.object("rope_scaling") or parameters
+
+
+def _longest(fields: Fields) -> int | None:
+    """Return the most positions: those stated, or by YaRN its factor times the original ones where that is more.
+
+    So engines derive it (`_get_and_verify_max_len` of vLLM); model cards name the factor for contexts that the
+    published configuration does not state.
+    """
+    stated, scaling = fields.optional_size(*_POSITIONS), _rope_scaling(fields)
+    if stated is None or scaling is None or "yarn" not in (scaling.raw("rope_type"), scaling.raw("type")):
+        return stated
+    factor, original = scaling.raw("factor"), scaling.optional_size("original_max_position_embeddings")
+    if not isinstance(factor, int | float) or not 1 <= factor <= 1024:
+        return stated
+    return max(stated, int(original * factor)) if original else stated
+
+
 def _rope_rows(fields: Fields, root: Fields, traits: Traits) -> int:
     """Return the rows of all rotary tables, as vLLM builds them.
 
@@ -215,11 +237,7 @@ def _rope_rows(fields: Fields, root: Fields, traits: Traits) -> int:
     where kinds differ. The multimodal sizes of Gemma 3 scale the global table by 8, also where the configuration states
     neither.
     """
-    longest = fields.optional_size(*_POSITIONS) or 0
-    parameters = fields.object("rope_parameters")
-    if parameters is not None and parameters.has("full_attention"):
-        parameters = parameters.object("full_attention")
-    scaling = fields.object("rope_scaling") or parameters
+    longest, scaling = _longest(fields) or 0, _rope_scaling(fields)
     factor = 8.0 if scaling is None and root.word("model_type") == "gemma3" else 1.0
     if scaling is not None and "linear" in (scaling.raw("rope_type"), scaling.raw("type")):
         stated = scaling.raw("factor")
