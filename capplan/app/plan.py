@@ -9,6 +9,7 @@ from pathlib import Path
 from capplan.app.feedback import SILENCE, Feedback
 from capplan.app.gpu_choice import NO_PRICE_FILTERS, GpuRequest, PriceFilters, find_priced_gpus
 from capplan.app.models import Model, QuantisedModel, TracedModel, refuse_uncertain
+from capplan.clock import today
 from capplan.core.gpus.prices import Price, offers_on_demand
 from capplan.core.gpus.spec import GpuSpec
 from capplan.core.latency.calibration import Calibration
@@ -109,7 +110,7 @@ class Opened(ABC):
 
     def advised(self, plan: Plan, terms: PlanTerms) -> Plan:
         """Return a plan with what to take, what other conditions would change, and remarks."""
-        plan = with_recommendations(plan, named=self.context.named, offers=self.context.offers)
+        plan = with_recommendations(plan, on=today(), named=self.context.named, offers=self.context.offers)
         plan = replace(plan, changes=self.changes(plan, terms))
         return replace(plan, notes=(*self.context.notes, *self.remarks(plan, terms), *plan.notes))
 

@@ -311,6 +311,8 @@ PLAN: Final = Shape("PlanDocument", Plan, "What `capplan plan --format json` wri
     figure("limits"),
     figure("job", default=None),
     figure("recommended", RECOMMENDATIONS.at(itself(Plan)), default=RECOMMENDATIONS),
+    figure("offer_cautions",
+        meaning="What to know of the recommended GPUs before one is rented or bought.", default=()),
     figure("shortlist",
         meaning="Ids of the GPUs that the short answer sets side by side, the most important first.", default=()),
     figure("changes", CHANGE, "What other conditions would make of the first recommendation.", default=()),

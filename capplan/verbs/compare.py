@@ -166,9 +166,10 @@ def _labels(models: "Sequence[Model]", names: Sequence[str]) -> list[str]:
 def _recommended_gpus(model: "Model", terms: "PlanTerms", context: "PlanContext") -> "PlanContext":
     """Narrow the GPUs to those that the first model's plan recommends."""
     from capplan.app.plan import plan_at_batches
+    from capplan.clock import today
     from capplan.core.plan.recommend import with_recommendations
 
-    planned = with_recommendations(plan_at_batches(model, terms, context), offers=context.offers)
+    planned = with_recommendations(plan_at_batches(model, terms, context), on=today(), offers=context.offers)
     chosen = list({choice.fit.gpu.id: choice.fit.gpu for choice in planned.recommended}.values())
     if not chosen:
         return context

@@ -9,6 +9,7 @@ from urllib.parse import parse_qs, quote, urlencode, urlsplit
 import pytest
 
 from capplan.units import format_joules, format_watts
+from tests.seen import at_least
 from tests.serve.conftest import Served, command
 
 pytestmark = pytest.mark.slow
@@ -217,3 +218,17 @@ def test_notes_and_reasons_of_a_search_name_no_option(served, asked):
     assert lists
     sentences = re.findall(r'<p class="(?:verdict|facts)">.*?</p>', html)
     assert [text for text in (*lists, *sentences) if "--" in text] == []
+
+
+def test_what_to_know_of_the_taken_gpus_is_said_at_every_door(served, net, net_file):
+    """A licence of drivers, an old price, a cheaper GPU: the page and files say what the terminal says."""
+    gpus = "l4,t4,rtx-4090"
+    plan = json.loads(command("plan", net_file, "--batch", 32, "--gpu", gpus, "--format", "json"))
+    said = at_least(1, plan["offer_cautions"])
+    assert any("GeForce drivers are not licensed for data centres" in each for each in said)
+    over_http = served.post("/api/v1/plan", {"model": net, "batch": "32", "gpus": gpus.split(",")}).json
+    assert over_http["offer_cautions"] == said
+    page = unescape(served.get(f"/answer?model={quote(net)}&batch=32&gpus={gpus}").body.decode())
+    texts = [command("plan", net_file, "--batch", 32, "--gpu", gpus, *words) for words in ((), ("--all",))]
+    for text in (page, *(" ".join(text.split()) for text in texts)):
+        assert [each for each in said if each not in text] == []

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
+from datetime import date
 from functools import cache
 
 import numpy as np
@@ -15,6 +16,7 @@ from capplan.core.latency.types import Evidence, LatencyEstimate
 from capplan.core.memory.fit import usable_memory
 from capplan.core.memory.types import FitStatus
 from capplan.core.numbers import FloatArray, Interval
+from capplan.core.plan.offer_cautions import offer_cautions
 from capplan.core.plan.types import Cheaper, Criterion, Fit, Plan, Recommendation
 from capplan.core.power import PROBED_CLOCKS, CardCap, PeakSeconds, PowerLaw, at_clock, clock_mix
 from capplan.units import format_bytes, format_rate, format_seconds, format_watts
@@ -30,8 +32,10 @@ _AS_FAST = 0.98
 """Of GPUs that reach this share of the highest throughput the cheapest is recommended as the fastest."""
 
 
-def with_recommendations(plan: Plan, *, named: Collection[str] = (), offers: Mapping[str, int] | None = None) -> Plan:
-    """Return a plan with its recommendations and the short list of GPUs to set side by side."""
+def with_recommendations(
+    plan: Plan, *, on: date, named: Collection[str] = (), offers: Mapping[str, int] | None = None
+) -> Plan:
+    """Return a plan with its recommendations, what to know of them on a day, and the GPUs to set side by side."""
     fits = [fit for fit in plan.fits if is_takeable(fit.gpu, named)] or list(plan.fits)
     if not fits:
         return plan
@@ -48,7 +52,8 @@ def with_recommendations(plan: Plan, *, named: Collection[str] = (), offers: Map
     chosen = [recommendation.fit.gpu.id for recommendation in recommended]
     shown = _shortlist(fits, plan, named, chosen, offers)
     cpus = (fit.gpu.id for fit in plan.fits if fit.gpu.is_cpu)  # there only where they were asked for
-    return replace(plan, recommended=recommended, shortlist=tuple(dict.fromkeys((*shown, *cpus))))
+    plan = replace(plan, recommended=recommended, shortlist=tuple(dict.fromkeys((*shown, *cpus))))
+    return replace(plan, offer_cautions=offer_cautions(plan, on=on))
 
 
 def is_takeable(gpu: GpuSpec, named: Collection[str] = ()) -> bool:

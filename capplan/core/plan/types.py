@@ -339,7 +339,9 @@ class Plan:
     `host` is the machine that launches kernels, in words; None where graphs are replayed without one.
     `recommended` are the choices worth taking first, `shortlist` the ids of the GPUs that a short answer sets side by
     side, the most important first, `changes` what other conditions would make of the first recommendation. `pipeline`
-    says what the samples are that a pipeline makes; None for a model. `local` is the currency that costs also stand in.
+    says what the samples are that a pipeline makes; None for a model. `offer_cautions` say what to know of the
+    recommended GPUs before one is rented or bought: licence, porting, age of the price, what would cost less.
+    `local` is the currency that costs also stand in.
     """
 
     model: ModelFacts
@@ -356,6 +358,7 @@ class Plan:
     cautions: tuple[str, ...] = ()
     job: JobSize | None = None
     recommended: tuple[Recommendation, ...] = ()
+    offer_cautions: tuple[str, ...] = ()
     shortlist: tuple[str, ...] = ()
     changes: tuple[ConditionEffect, ...] = ()
     pipeline: PipelineFacts | None = None

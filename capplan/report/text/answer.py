@@ -6,8 +6,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
-from capplan.clock import today
-from capplan.core.economics.evidence import Concern, Standards
 from capplan.core.latency.lookup import WIDER
 from capplan.core.latency.types import EVIDENCE_MEANINGS, EVIDENCE_WORDS, Evidence
 from capplan.core.memory.types import FitStatus
@@ -44,7 +42,6 @@ WIDTH = 100
 MOST_LINES = 20
 _MOST_BATCH_COLUMNS = 4
 _MOST_MISSES = 8
-_MOST_CHEAPER = 2
 _WORTH_TELLING = 0.02
 """Changes that move the throughput by a smaller share are left out."""
 _WORTH_SAVING = 0.95
@@ -264,48 +261,9 @@ def _take_lines(plan: Plan, width: int) -> list[Line]:
     best = plan.best()
     if best is not None and (local := plan.local_cost(best)) is not None:
         lines.append(labelled(f"In {local.currency}", local_words(local)))
-    if limits := _take_limits(plan):
-        lines.append(labelled("But", Span(text=limits, style=Style.UNSURE)))
+    if plan.offer_cautions:
+        lines.append(labelled("But", Span(text="; ".join(plan.offer_cautions), style=Style.UNSURE)))
     return lines
-
-
-def _take_limits(plan: Plan) -> str:
-    """Return what else to know of the recommended GPUs: their drivers' licence, a cheaper one that is not taken."""
-    licensed = [recommendation.fit.gpu.id for recommendation in plan.recommended if recommendation.licence]
-    parts = [f"GeForce drivers are not licensed for data centres ({_listed(licensed)})"] if licensed else []
-    parts += _aged_prices(plan)
-    ported = [recommendation.fit.gpu.id for recommendation in plan.recommended if recommendation.porting]
-    parts += [f"code for CUDA must be ported ({_listed(ported)})"] if ported else []
-    by_reason: dict[str, list[str]] = {}
-    for other in (other for recommendation in plan.recommended for other in recommendation.cheaper):
-        by_reason.setdefault(other.why_not, []).append(other.fit.gpu.id)
-    for reason, cheaper in by_reason.items():
-        more = f" and {len(cheaper) - _MOST_CHEAPER} more" if len(cheaper) > _MOST_CHEAPER else ""
-        parts.append(f"{', '.join(cheaper[:_MOST_CHEAPER])}{more} would cost less, but {reason}")
-    return "; ".join(parts)
-
-
-def _aged_prices(plan: Plan) -> list[str]:
-    """Return what a report would say of the age of the prices taken, with their days, and the GPUs that they are of."""
-    standards = Standards(certain_fits=frozenset(), today=today())
-    rents = {
-        recommendation.fit.gpu.id: recommendation.fit.rent
-        for recommendation in plan.recommended
-        if recommendation.fit.rent is not None and recommendation.criterion is not Criterion.SMALLEST
-    }
-    found: dict[Concern, dict[str, list[str]]] = {}
-    for gpu, rent in rents.items():
-        for concern in standards.concerns_of_age(rent.evidence):
-            day = "" if concern is Concern.UNDATED_PRICE else f" of {rent.date}"
-            found.setdefault(concern, {}).setdefault(day, []).append(gpu)
-    return [
-        concern + ",".join(f"{day} ({_listed(where)})" for day, where in days.items())
-        for concern, days in found.items()
-    ]
-
-
-def _listed(names: Sequence[str]) -> str:
-    return ", ".join(dict.fromkeys(names))
 
 
 def _take_line(plan: Plan, label: str, reasons: Sequence[Recommendation], *, is_first: bool, width: int) -> Line:

@@ -95,7 +95,15 @@ def _notes(plan: Plan) -> tuple[str, ...]:
         f"{format_bytes(change.after.memory.total_bytes.expected)}"
         for change in plan.changes
     )
-    told = (*plan.cautions, *plan.assumptions, *_usable_notes(plan), *_price_notes(plan), *changes, *plan.notes)
+    told = (
+        *plan.cautions,
+        *plan.offer_cautions,
+        *plan.assumptions,
+        *_usable_notes(plan),
+        *_price_notes(plan),
+        *changes,
+        *plan.notes,
+    )
     return tuple(dict.fromkeys(told))
 
 

@@ -105,6 +105,7 @@ class ModelView:
     rejections: tuple[tuple[str, str], ...] = ()
     more_rejections: int = 0
     changes: tuple[tuple[str, str], ...] = ()
+    offer_cautions: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     parts: tuple[str, ...] = ()
     curve_names: tuple[str, ...] = ()
@@ -207,6 +208,7 @@ def _view(
         ),
         more_rejections=0 if question.every else max(0, len(plan.rejections) - SHOWN),
         changes=tuple(_changed(change, question) for change in worthwhile_changes(plan)),
+        offer_cautions=plan.offer_cautions,
         notes=tuple(dict.fromkeys((*plan.cautions, *plan.notes))),
         parts=tuple(parts),
         curve_names=tuple(gpu.id for gpu, _ in curves),

@@ -15,6 +15,7 @@ from capplan.report.text.answer import render_answer
 from tests.core.plan.test_plan import gpu, planned
 
 GIB = 2**30
+TODAY = date(2026, 9, 30)
 BASE = planned([gpu("base", memory_gib=16)], "8")
 
 
@@ -22,7 +23,7 @@ def test_a_cheaper_one_that_only_third_parties_rent_is_named_with_the_reason() -
     spare = fit(card("players-card"), usd_per_hour=0.2)
     assert spare.rent is not None
     spare = replace(spare, rent=replace(spare.rent, is_marketplace=True))
-    plan = with_recommendations(replace(BASE, fits=(spare, fit(card("sure"), usd_per_hour=1.0))), named=())
+    plan = with_recommendations(replace(BASE, fits=(spare, fit(card("sure"), usd_per_hour=1.0))), named=(), on=TODAY)
     cheapest = next(made for made in plan.recommended if made.criterion is Criterion.CHEAPEST)
     assert cheapest.fit.gpu.id == "sure"
     assert cheapest.cheaper == (Cheaper(fit=spare, why_not="third-party hosts alone rent it"),)
@@ -53,7 +54,7 @@ def fit(
 
 
 def recommended(fits: Sequence[Fit], *named: str) -> Plan:
-    return with_recommendations(replace(BASE, fits=tuple(fits)), named=named)
+    return with_recommendations(replace(BASE, fits=tuple(fits)), named=named, on=TODAY)
 
 
 def test_cheapest_fastest_and_smallest_by_hand() -> None:
@@ -151,7 +152,7 @@ def test_the_short_list_holds_one_variant_of_each_family_and_the_most_offered_fi
         fit(card("h100-pcie-80gb")),
     ]
     offers = {"a100-sxm4-80gb": 9, "a100-pcie-40gb": 3, "h100-pcie-80gb": 5}
-    made = with_recommendations(replace(BASE, fits=tuple(fits)), offers=offers)
+    made = with_recommendations(replace(BASE, fits=tuple(fits)), offers=offers, on=TODAY)
     assert made.shortlist == ("l4", "a100-sxm4-80gb", "h100-pcie-80gb")  # the smallest is recommended
 
 
