@@ -7,7 +7,7 @@ import pytest
 from capplan.app.deployments import Deployments, on_demand_offers, searched_gpus
 from capplan.core.gpus.prices import Price, Term, current_offers
 from capplan.llm.core.fleet.deployment_plan import DeploymentFit, DeploymentPlan
-from capplan.llm.core.fleet.token_load import TokenLoad
+from capplan.llm.core.fleet.token_load import BatchJob, TokenLoad
 from capplan.llm.core.search.plan import plan_deployments
 from capplan.llm.core.search.search import SearchSpace
 from capplan.llm.core.simulation.load_answer import LatencyLimits
@@ -26,13 +26,16 @@ class Market:
         self.deployments = Deployments(gpus=self.gpus)
         self.calibration = load_time_calibration(None)
 
-    def plan(self, model: str, load: TokenLoad, limits: LatencyLimits, *, gpus: tuple[str, ...] = ()) -> DeploymentPlan:
+    def plan(
+        self, model: str, load: TokenLoad, limits: LatencyLimits, *, gpus: tuple[str, ...] = (), weights: str = ""
+    ) -> DeploymentPlan:
         question = SearchSpace(
             model=model,
             load=load,
             limits=limits,
             gpus=gpus or searched_gpus(self.gpus, self.rents),
             rents=self.rents,
+            weights=(weights,),
         )
         return plan_deployments(self.deployments.search(question, calibration=self.calibration))
 
@@ -61,8 +64,8 @@ def assert_held(market: Market, fit: DeploymentFit) -> None:
     group = fit.sharding.tensor * fit.sharding.data
     assert fit.machines is not None
     assert fit.machines * offer.instance_gpus >= fit.gpus
-    assert group <= offer.instance_gpus or offer.machine is not None
-    if 1 < group <= fit.fast_gpus:
+    assert fit.sharding.gpus <= offer.instance_gpus or offer.machine is not None
+    if 1 < group <= fit.server.joined:
         assert offer.joined >= group
     assert fit.usd_per_hour == pytest.approx(fit.machines * offer.usd_per_machine_hour)
 
@@ -96,6 +99,55 @@ def test_the_recommended_deployment_stands_in_machines_of_an_offer(
     for fit in plan.fits:
         if fit.rent is not None:
             assert_held(market, fit)
+
+
+ALONE = [
+    # of these each once named a pipeline over machines of one GPU, rented one by one
+    (
+        "deepseek-v3.1",
+        TokenLoad(rate_per_s=2, input_len=1024, output_len=256),
+        LatencyLimits(tpot_s=0.05),
+        "mi300x",
+        "",
+    ),
+    (
+        "qwen3-32b",
+        TokenLoad(rate_per_s=2, input_len=1024, output_len=256),
+        LatencyLimits(ttft_s=10.0, tpot_s=0.2),
+        "l40s",
+        "fp8",
+    ),
+    (
+        "qwen3-8b",
+        TokenLoad(rate_per_s=5, input_len=1024, output_len=256),
+        LatencyLimits(ttft_s=10.0, tpot_s=0.2),
+        "rtx-4090",
+        "",
+    ),
+    (
+        "qwen3-32b",
+        TokenLoad(rate_per_s=1e6 / 86400, input_len=3000, output_len=300, job=BatchJob(prompts=10**6, within_s=86400)),
+        LatencyLimits(),
+        "gh200-96gb",
+        "fp8",
+    ),
+]
+
+
+@pytest.mark.parametrize("asked", ALONE)
+def test_no_replica_spans_machines_without_a_network(
+    market: Market, asked: tuple[str, TokenLoad, LatencyLimits, str, str]
+) -> None:
+    model, load, limits, gpu, weights = asked
+    plan = market.plan(model, load, limits, gpus=(gpu,), weights=weights)
+    assert plan.recommended is not None
+    assert plan.recommended.rent is not None
+    for fit in plan.fits:
+        if fit.rent is not None and fit.sharding.gpus > fit.rent.instance_gpus:
+            assert fit.rent.machine is not None
+            assert fit.rent.machine.network_bytes_per_s
+    if gpu != "mi300x":  # one GPU holds the model, so that whole replicas carry as much at the price of a pipeline
+        assert plan.recommended.sharding.gpus == 1
 
 
 @pytest.mark.slow

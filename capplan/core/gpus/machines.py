@@ -5,12 +5,15 @@ from dataclasses import dataclass, field
 from datetime import date
 from enum import StrEnum
 
+from capplan.core.assumed import CARD_SERVER, NETWORK_BYTES_PER_S
 from capplan.core.gpus.spec import GpuSpec, Source
 
 _BOARD_GPUS = 8
 """GPUs of a board of modules (HGX, DGX, OAM), all joined by NVLink, Infinity Fabric or Gaudi's links."""
 _RACK_GPUS = {"gb200-186gb": 72, "gb300-288gb": 72}
 """GPUs in one NVLink domain of a rack (NVIDIA GB200 NVL72, GB300 NVL72)."""
+_RACK_SERVER_GPUS = 4
+"""GPUs of one server of such a rack: a tray of two boards, each with a CPU and two GPUs."""
 _BRIDGED_GPUS = 2
 """An NVLink bridge joins two cards; four-way bridges exist for few cards and few servers have them."""
 _CHIP_GPUS = 4
@@ -35,6 +38,56 @@ def joined_gpus(gpu: GpuSpec) -> int:
 def is_bridged(gpu: GpuSpec) -> bool:
     """Return True if a GPU is a card whose fast link is a bridge that must be bought and fitted."""
     return joined_gpus(gpu) == _BRIDGED_GPUS
+
+
+class HostArchitecture(StrEnum):
+    """The instructions of a server's CPUs, which the images of its software must be built for."""
+
+    X86 = "x86-64"
+    ARM = "arm64"
+
+
+def host_architecture(gpu: GpuSpec) -> HostArchitecture:
+    """Return the instructions of the CPUs beside a GPU: Arm in modules of NVIDIA and Apple that hold them."""
+    holds_cpu = (gpu.form_factor or "").upper().startswith(("SUPERCHIP", "SOC", "SOM"))
+    return HostArchitecture.ARM if holds_cpu and gpu.vendor in ("NVIDIA", "Apple") else HostArchitecture.X86
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuServer:
+    """What stands in one server, whether it is rented or bought.
+
+    Attributes:
+        gpus: GPUs of one server.
+        joined: GPUs that fast links join with one another: 1 where all traffic goes over PCIe. In racks fast links
+            leave the server.
+        network_bytes_per_s: One GPU's share of the network to servers of its kind, one direction; None where none is
+            known, so that no replica can stand in several of them. [bytes/s]
+    """
+
+    gpus: int
+    joined: int
+    network_bytes_per_s: float | None = None
+
+
+BOARD_OF_EIGHT = GpuServer(gpus=_BOARD_GPUS, joined=_BOARD_GPUS)
+"""A server of eight joined modules without a network."""
+
+
+def usual_server(gpu: GpuSpec, *, network_bytes_per_s: float = NETWORK_BYTES_PER_S) -> GpuServer:
+    """Return a server of a GPU as it is built, where none is rented, in a network.
+
+    Boards hold eight modules, servers at most eight cards. A module that holds its own CPU is a server of its own,
+    or four are one server of a rack.
+    """
+    joined, form = joined_gpus(gpu), (gpu.form_factor or "").upper()
+    if form.startswith("SUPERCHIP"):
+        held = _RACK_SERVER_GPUS if joined > 1 else 1
+    elif form.startswith(("SOC", "SOM")):
+        held = 1
+    else:
+        held = joined if joined > _BRIDGED_GPUS else CARD_SERVER
+    return GpuServer(gpus=held, joined=joined, network_bytes_per_s=network_bytes_per_s)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from math import ceil
 
-from capplan.core.gpus.machines import MachineType, Place
+from capplan.core.gpus.machines import GpuServer, MachineType, Place
 
 CURRENCY = "USD"
 QUOTE_COLUMNS = ("gpu", "term", "provider", "price", "date")
@@ -158,7 +158,8 @@ class Price(_KnownPrice):
     its type where that is known, `joined` how many of its GPUs fast links join. `comparison` says why nobody can order
     at this price, None for an offer. `upfront_fraction` is the share of a commitment that is paid on the first day,
     `zones_usd` the lowest and highest price of a spot machine over its zones [USD/h], `minimum_s` the shortest time
-    that is charged [s]; None where not known.
+    that is charged [s], `own_network_bytes_per_s` the network of one GPU to other machines as the user states it, one
+    direction [bytes/s]; None where not known.
 
     `is_marketplace` marks an offer of a third-party host: a class of its own, because it lasts only while that host
     offers it and no single company answers for it. It competes with vendors' offers only where a buyer admits it.
@@ -191,6 +192,7 @@ class Price(_KnownPrice):
     zones_usd: tuple[float, float] | None = None
     minimum_s: float | None = None
     note: str | None = None
+    own_network_bytes_per_s: float | None = None
 
     def __post_init__(self) -> None:
         if not self.usd_per_hour > 0:
@@ -207,9 +209,17 @@ class Price(_KnownPrice):
         return self.usd_per_hour * self.instance_gpus
 
     @property
+    def server(self) -> GpuServer:
+        """Return what stands in the machine; machines of third-party hosts have no network to one another."""
+        network = self.machine.network_bytes_per_s if self.machine else None
+        share = self.own_network_bytes_per_s or (network / self.instance_gpus if network else None)
+        own = None if self.is_marketplace else share
+        return GpuServer(gpus=self.instance_gpus, joined=self.joined, network_bytes_per_s=own)
+
+    @property
     def is_networked(self) -> bool:
         """Return True if the machine's network to others of its kind is known."""
-        return self.machine is not None and self.machine.network_bytes_per_s is not None
+        return self.server.network_bytes_per_s is not None
 
     @property
     def machine_words(self) -> str:

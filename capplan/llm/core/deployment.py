@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from capplan.core.engine_names import Engine, find_engine
+from capplan.core.gpus.machines import GpuServer
 from capplan.core.gpus.spec import GpuSpec
 from capplan.core.power import CardCap, PowerLaw
 from capplan.errors import UsageError
@@ -69,7 +70,7 @@ class ReplicaSettings:
 class NamedDeployment(ReplicaSettings):
     """What names a deployment.
 
-    `fast_gpus` GPUs of its server are joined by fast links; None for as many as a server of this GPU joins.
+    `server` is that in which its replicas are timed; None for the usual one of its GPU.
     `batched_tokens` are the most tokens of a step, None for the engine's default. `drafts` says that a layer beside the
     model drafts tokens.
     """
@@ -80,7 +81,7 @@ class NamedDeployment(ReplicaSettings):
     weights: str = ""
     version: str = ""
     max_sequences: int | None = None
-    fast_gpus: int | None = None
+    server: GpuServer | None = None
     batched_tokens: int | None = None
     drafts: bool = False
 
@@ -225,7 +226,7 @@ def _machine(gpu: GpuSpec, words: NamedDeployment, law: PowerLaw | None) -> Mach
     machine = machine_of(
         gpu,
         group=words.sharding.tensor * words.sharding.data,
-        fast_gpus=words.fast_gpus,
+        server=words.server,
         link_bytes_per_s=words.link_bytes_per_s,
         network_bytes_per_s=words.network_bytes_per_s,
     )

@@ -206,14 +206,15 @@ def plan_fleet(search: "Search", money: MoneyFields, prices: "Prices") -> "Plann
         return PlannedFleet(plan=plan)
     law = search.power_law or load_power_law()
     drawn = best.energy or search.energy(search.find(search.words_of(best)), best, law)
-    counted_money = _fleet_money(best, search.find_gpu(best.gpu), prices, money, energy=drawn, law=law)
+    offers = _offers_of(search.find_gpu(best.gpu), prices, network_bytes_per_s=search.question.network_bytes_per_s)
+    counted_money = _fleet_money(best, search.find_gpu(best.gpu), offers, money, energy=drawn, law=law)
     return PlannedFleet(plan=plan, money=counted_money, launch=launch_of(best, search))
 
 
 def _fleet_money(
     fit: "DeploymentFit",
     gpu: "GpuSpec",
-    prices: "Prices",
+    offers: "Offers",
     question: MoneyFields,
     *,
     energy: "ServingEnergy | None",
@@ -243,7 +244,7 @@ def _fleet_money(
         use = HoursOfUse(level=level, start_up_s=load_defaults("service")["start_up"].value)
     return FleetMoney(
         years=fleets_by_year(fit, growth_fraction=growth, years=question.years),
-        payments=payment_options(fit, _offers_of(gpu, prices), money, growth_fraction=growth, card=card, use=use),
+        payments=payment_options(fit, offers, money, growth_fraction=growth, card=card, use=use),
         use=use,
         energy=energy,
         joules_per_output_token=(
@@ -257,13 +258,20 @@ def _fleet_money(
     )
 
 
-def _offers_of(gpu: "GpuSpec", prices: "Prices") -> "Offers":
-    """Return the current offers of a GPU under lasting terms, and its cheapest purchase price, dated before hearsay."""
+def _offers_of(gpu: "GpuSpec", prices: "Prices", *, network_bytes_per_s: float | None) -> "Offers":
+    """Return the current offers of a GPU under lasting terms, and its cheapest purchase price, dated before hearsay.
+
+    The offers stand in the network that is stated, None for their own.
+    """
     from capplan.core.gpus.prices import LASTING_TERMS, PriceTier, current_offers
     from capplan.llm.core.fleet.money import Offers
 
     current = current_offers(prices.hourly)
-    rents = tuple(price for price in current if price.gpu == gpu.id and price.term in LASTING_TERMS)
+    rents = tuple(
+        replace(price, own_network_bytes_per_s=network_bytes_per_s)
+        for price in current
+        if price.gpu == gpu.id and price.term in LASTING_TERMS
+    )
     purchases = [price for price in prices.purchase if price.gpu == gpu.id]
     purchase = min(purchases, key=lambda price: (price.tier is PriceTier.HEARSAY, price.usd), default=None)
     return Offers(rents=rents, purchase=purchase, form_factor=gpu.form_factor)

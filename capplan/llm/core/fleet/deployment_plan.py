@@ -6,10 +6,11 @@ from enum import StrEnum
 
 from capplan.core.choice import choose, evidence_rank
 from capplan.core.formulas import SECONDS_PER_HOUR, usd_per_million
+from capplan.core.gpus.machines import BOARD_OF_EIGHT, GpuServer
 from capplan.core.gpus.prices import Price
 from capplan.core.numbers import Interval
 from capplan.llm.core.fleet.disaggregated import DisaggregatedFit
-from capplan.llm.core.fleet.rented import machines_for
+from capplan.llm.core.fleet.rented import machines_for, servers_of_replica
 from capplan.llm.core.fleet.token_load import TokenLoad
 from capplan.llm.core.serving.energy import ServingEnergy
 from capplan.llm.core.serving.load_curve import LoadPoint
@@ -54,7 +55,7 @@ class DeploymentFit:
         is_transferred: True if no load of the kind was measured, as `Evidence.is_transferred` says.
         tdp_w: Printed power limit of one GPU. [W]
         rent: The offer whose machines hold all replicas at the least cost; None where no offer does.
-        fast_gpus: The largest stage that was timed over fast links.
+        server: The server in which a replica was timed.
         energy: Power of all replicas at the load, and joules of an output token; None where nobody asked, and where the
             GPU's power limit is not known.
         prompts: Requests of a job that is done at the highest rate; None for a load that goes on.
@@ -83,7 +84,7 @@ class DeploymentFit:
     holds_at_worst: bool
     is_transferred: bool = False
     rent: Price | None = None
-    fast_gpus: int = 8
+    server: GpuServer = BOARD_OF_EIGHT
     tdp_w: float | None = None
     vendor: str = "NVIDIA"
     simulated: LoadAnswer | None = None
@@ -100,7 +101,12 @@ class DeploymentFit:
     def machines(self) -> int | None:
         """Return the rented machines that hold all replicas; None where no offer does."""
         rent = self.rent
-        return None if rent is None else machines_for(rent, self.sharding, self.replicas, fast_gpus=self.fast_gpus)
+        return None if rent is None else machines_for(rent.server, self.sharding, self.replicas, timed=self.server)
+
+    @property
+    def servers_per_replica(self) -> int:
+        """Return over how many servers a replica is spread: of those that are rented, else of those it was timed in."""
+        return servers_of_replica(self.rent.server if self.rent else self.server, self.sharding) or 1
 
     @property
     def usd_per_hour(self) -> float | None:
@@ -273,14 +279,15 @@ class DeploymentPlan:
         return tuple(dict.fromkeys(rejection.gpu for rejection in self.rejections if rejection.gpu not in fitting))
 
 
-def rank_key(fit: DeploymentFit) -> tuple[bool, bool, float, int, float, str, int]:
-    """Return the order of deployments: with a price, measured before transferred, then by cost, size and headroom.
+def rank_key(fit: DeploymentFit) -> tuple[bool, bool, float, int, int, float, str]:
+    """Return the order of deployments: with a price, measured before transferred, then by cost, size, fewer stages and
+    headroom.
 
     The cost of a job is what it takes until it is done.
     """
     cost = fit.usd_per_hour if fit.prompts is None else fit.job_usd
     evidence = evidence_rank(cost=cost, is_weak=fit.is_transferred)
-    return *evidence, fit.gpus, -fit.max_rate_per_s * fit.replicas, fit.gpu, fit.sharding.pipeline
+    return *evidence, fit.gpus, fit.sharding.pipeline, -fit.max_rate_per_s * fit.replicas, fit.gpu
 
 
 def front(fits: tuple[DeploymentFit, ...]) -> tuple[DeploymentFit, ...]:

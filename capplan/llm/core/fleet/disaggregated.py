@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from capplan.core.gpus.machines import BOARD_OF_EIGHT, GpuServer
 from capplan.core.gpus.prices import Price
 from capplan.core.numbers import ceil_guarded
 from capplan.llm.core.fleet.limits import SATURATION, broken_limit
@@ -28,8 +29,7 @@ class Side:
     """One kind of replicas of a disaggregated deployment: what serves on it, and the cache of its GPUs.
 
     `demand` is the demand on one replica, with the sequences that fit in it. A token takes `kv_bytes_per_token` on each
-    GPU. [bytes] `rent` is the offer of its GPU, `fast_gpus` the largest stage that was timed over fast links. It has
-    one pipeline stage.
+    GPU. [bytes] `rent` is the offer of its GPU, `server` that in which it was timed. It has one pipeline stage.
     """
 
     gpu: str
@@ -38,13 +38,11 @@ class Side:
     demand: Demand
     kv_bytes_per_token: float
     rent: Price | None = None
-    fast_gpus: int = 8
+    server: GpuServer = BOARD_OF_EIGHT
 
     def placed(self, replicas: int) -> "PlacedSide":
         """Return so many replicas of it."""
-        return PlacedSide(
-            gpu=self.gpu, sharding=self.sharding, replicas=replicas, rent=self.rent, fast_gpus=self.fast_gpus
-        )
+        return PlacedSide(gpu=self.gpu, sharding=self.sharding, replicas=replicas, rent=self.rent, server=self.server)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +53,7 @@ class PlacedSide:
     sharding: Sharding
     replicas: int
     rent: Price | None
-    fast_gpus: int = 8
+    server: GpuServer = BOARD_OF_EIGHT
 
     @property
     def gpus(self) -> int:
@@ -67,7 +65,7 @@ class PlacedSide:
         """Return the rent of whole machines of its own; None where no offer holds it. [USD/h]"""
         if self.rent is None:
             return None
-        machines = machines_for(self.rent, self.sharding, self.replicas, fast_gpus=self.fast_gpus)
+        machines = machines_for(self.rent.server, self.sharding, self.replicas, timed=self.server)
         return None if machines is None else machines * self.rent.usd_per_machine_hour
 
 

@@ -173,7 +173,7 @@ def _hours(
     """Return the GPU-hours of each year, all GPUs of whole machines counted; None where the offer cannot hold them."""
     length, last = COMMITMENT_YEARS.get(rent.term, 1), len(fleets) - 1
     held = [fleets[min(last, year // length * length + length - 1)] for year in range(len(fleets))]
-    found = [machines_for(rent, fit.sharding, fleet.replicas, fast_gpus=fit.fast_gpus) for fleet in held]
+    found = [machines_for(rent.server, fit.sharding, fleet.replicas, timed=fit.server) for fleet in held]
     machines = [count for count in found if count is not None]
     if len(machines) < len(found):
         return None

@@ -1,50 +1,73 @@
-"""Which rented machines hold the replicas of a deployment, how many of them, and what they cost."""
+"""Which servers hold the replicas of a deployment, how many of them, and what they cost."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from math import ceil
 
-from capplan.core.assumed import CARD_SERVER
+from capplan.core.gpus.machines import GpuServer
 from capplan.core.gpus.prices import Price
 from capplan.llm.core.sharding import Sharding
 
-_BRIDGED = 2
-"""GPUs that a bridge between cards joins; the cards of a server are timed over its host, whatever bridges there are."""
 
+def servers_of_replica(server: GpuServer, sharding: Sharding) -> int | None:
+    """Return over how many servers one replica is spread; None where they cannot hold it.
 
-def machines_for(offer: Price, sharding: Sharding, replicas: int, *, fast_gpus: int) -> int | None:
-    """Return the machines that hold replicas of a deployment; None where these machines cannot hold one.
-
-    The GPUs of a stage (tensor and data parallelism) exchange data in every layer. They stand in one machine, and
-    within its fast links where their times were computed with those. Stages may stand in several machines. A stage
-    larger than a machine needs machines with a known network, and times that count it.
+    A replica that is larger than a server needs a known network between servers. The GPUs of a stage (tensor and data
+    parallelism) exchange data in every layer: they fill whole servers or share one.
     """
-    group, held = sharding.tensor * sharding.data, offer.instance_gpus
-    if group > held:
-        timed = fast_gpus if fast_gpus > _BRIDGED else CARD_SERVER  # GPUs of a server, as times are computed
-        smaller = offer.joined < fast_gpus or held < timed  # more would cross the network than is timed
-        if group <= timed or smaller or group % held or not offer.is_networked:
-            return None
-        return replicas * sharding.pipeline * (group // held)
-    if 1 < group <= fast_gpus and group > offer.joined:
+    group = sharding.tensor * sharding.data
+    if sharding.gpus <= server.gpus:
+        return 1
+    if server.network_bytes_per_s is None:
         return None
-    stages = held // group
-    if sharding.pipeline <= stages:
-        return ceil(replicas / (stages // sharding.pipeline))
-    return replicas * ceil(sharding.pipeline / stages)
+    if group <= server.gpus:
+        return ceil(sharding.pipeline / (server.gpus // group))
+    return None if group % server.gpus else sharding.pipeline * (group // server.gpus)
 
 
-def best_offer(offers: Sequence[Price], sharding: Sharding, replicas: int, *, fast_gpus: int) -> Price | None:
+def server_for(servers: Iterable[GpuServer], sharding: Sharding, *, usual: GpuServer) -> GpuServer:
+    """Return the server in which a replica is timed: the fastest of those that can hold it, else the usual one.
+
+    One server for the whole replica stands before several, fast links before a host's, a faster network before others.
+    """
+    group = sharding.tensor * sharding.data
+    able = [server for server in servers if servers_of_replica(server, sharding) is not None]
+    return max(
+        able,
+        key=lambda server: (
+            server.gpus >= sharding.gpus, server.joined >= group, server.network_bytes_per_s or 0.0, server.joined,
+            server.gpus,
+        ),
+        default=usual,
+    )  # fmt: skip
+
+
+def machines_for(server: GpuServer, sharding: Sharding, replicas: int, *, timed: GpuServer) -> int | None:
+    """Return how many servers hold replicas that were timed in another server; None where they cannot or are slower."""
+    spread = servers_of_replica(server, sharding)
+    if spread is None or not _is_as_fast(server, sharding, timed=timed):
+        return None
+    return replicas * spread if spread > 1 else ceil(replicas / (server.gpus // sharding.gpus))
+
+
+def _is_as_fast(server: GpuServer, sharding: Sharding, *, timed: GpuServer) -> bool:
+    """Return True if the GPUs of a replica exchange data as fast as its times assume."""
+    group = sharding.tensor * sharding.data
+    if 1 < group <= timed.joined and group > server.joined:
+        return False
+    if sharding.gpus <= server.gpus:
+        return True
+    if sharding.gpus <= timed.gpus:
+        return False
+    if group > server.gpus and (server.gpus < timed.gpus or server.joined < timed.joined):
+        return False  # more of a stage's traffic would cross the network than is timed
+    return (server.network_bytes_per_s or 0.0) >= (timed.network_bytes_per_s or 0.0)
+
+
+def best_offer(offers: Sequence[Price], sharding: Sharding, replicas: int, *, timed: GpuServer) -> Price | None:
     """Return the offer whose machines hold a fleet at the least cost; None where none holds it."""
     held = [
         (machines * offer.usd_per_machine_hour, offer.machine_words, offer)
         for offer in offers
-        if (machines := machines_for(offer, sharding, replicas, fast_gpus=fast_gpus)) is not None
+        if (machines := machines_for(offer.server, sharding, replicas, timed=timed)) is not None
     ]
     return min(held, key=lambda priced: priced[:2])[2] if held else None
-
-
-def fast_link_gpus(offers: Sequence[Price], *, in_one_server: int, is_bridged: bool) -> int:
-    """Return the largest group of GPUs whose traffic is timed over fast links."""
-    if not offers or not is_bridged:
-        return in_one_server
-    return max(offer.joined for offer in offers)

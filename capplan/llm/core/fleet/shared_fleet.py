@@ -8,9 +8,6 @@ from capplan.llm.core.fleet.deployment_plan import DeploymentFit, DeploymentPlan
 from capplan.llm.core.fleet.gpu_sharing import FleetPart, SharedGpus, sharing_groups
 from capplan.units import counted
 
-SLOTS = 8
-"""GPUs of a server: boards with NVLink hold eight, and a replica does not cross servers."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SharedFleet:
@@ -37,7 +34,7 @@ class SharedFleet:
     @property
     def usd_per_hour(self) -> float | None:
         """Return the rent of whole machines for all models; None where no offer holds them. [USD/h]"""
-        rented = [self._rented(gpu) for gpu in self._kinds]
+        rented = [self._placed(gpu)[0] for gpu in self._kinds]
         return None if None in rented else sum(rent or 0.0 for rent in rented)
 
     @property
@@ -56,30 +53,28 @@ class SharedFleet:
         groups = [replace(group.parts[0].fit, replicas=group.replicas) for group in self.shared if group.gpu == gpu]
         return alone + groups
 
-    def _rented(self, gpu: str) -> float | None:
-        """Return the least rent of one kind of GPU: every model in machines of its own, or all in one kind of machine.
+    def _placed(self, gpu: str) -> tuple[float | None, int]:
+        """Return the least rent of one kind of GPU and its servers; None and usual ones where none is rented.
 
-        [USD/h]
+        Every model stands in machines of its own, or all in one kind of machine.
         """
         fits = self._fits(gpu)
-        apart = [fit.usd_per_hour for fit in fits]
-        found = [] if None in apart else [sum(cost or 0.0 for cost in apart)]
+        sizes = [fit.sharding.gpus for fit in fits for _ in range(fit.replicas)]
+        apart = [(fit.usd_per_hour, fit.machines or 0) for fit in fits]
+        found = [(sum(cost or 0.0 for cost, _ in apart), sum(machines for _, machines in apart))]
+        if any(cost is None for cost, _ in apart):
+            found = []
         for offer in {fit.rent for fit in fits if fit.rent is not None}:
             together = [replace(fit, rent=offer) for fit in fits]
             if all(fit.machines is not None and fit.sharding.gpus <= offer.instance_gpus for fit in together):
-                sizes = [fit.sharding.gpus for fit in together for _ in range(fit.replicas)]
-                found.append(pack(sizes, slots=offer.instance_gpus) * offer.usd_per_machine_hour)
-        return min(found, default=None)
+                machines = pack(sizes, slots=offer.instance_gpus)
+                found.append((machines * offer.usd_per_machine_hour, machines))
+        return min(found, default=(None, pack(sizes, slots=fits[0].server.gpus)))
 
     @property
     def servers(self) -> int:
-        """Return the servers of eight GPUs that hold all replicas, each kind of GPU in servers of its own."""
-        sizes: dict[str, list[int]] = {}
-        for part in self.parts:
-            sizes.setdefault(part.fit.gpu, []).extend([part.fit.sharding.gpus] * part.fit.replicas)
-        for group in self.shared:
-            sizes.setdefault(group.gpu, []).extend([group.size] * group.replicas)
-        return sum(pack(size) for size in sizes.values())
+        """Return the servers that hold all replicas, each kind of GPU in servers of its own."""
+        return sum(self._placed(gpu)[1] for gpu in self._kinds)
 
     @property
     def words(self) -> str:
@@ -116,7 +111,7 @@ class FleetAnswer:
         return self.local.amount(usd, country=countries.pop() if len(countries) == 1 else None)
 
 
-def pack(sizes: Sequence[int], *, slots: int = SLOTS) -> int:
+def pack(sizes: Sequence[int], *, slots: int) -> int:
     """Return the servers that hold replicas of so many GPUs, the largest first into the first server with room.
 
     A replica larger than a server takes servers of its own.

@@ -50,17 +50,30 @@ def disaggregated_fits(search: Search, fits: tuple[DeploymentFit, ...]) -> tuple
 
 def _at_one_place(search: Search, fit: DisaggregatedFit) -> Iterator[DisaggregatedFit]:
     """Yield a deployment with the offers of each place that has the GPUs of both sides: caches cross its network."""
-    rents = search.question.rents
-    offers = [rents.get(side.gpu, ()) for side in (fit.prefill, fit.decode)]
+    least = _network(search, fit.prefill.gpu, fit.decode.gpu)
+    offers = [
+        [offer for offer in search.question.offers_of(side.gpu) if (offer.server.network_bytes_per_s or 0.0) >= least]
+        for side in (fit.prefill, fit.decode)
+    ]
     places = [{(offer.provider, offer.region) for offer in known} for known in offers]
     for place in sorted(places[0] & places[1]):
         sides = [
-            replace(side, rent=best_offer(there, side.sharding, side.replicas, fast_gpus=side.fast_gpus))
+            replace(side, rent=best_offer(there, side.sharding, side.replicas, timed=side.server))
             for side, known in zip((fit.prefill, fit.decode), offers, strict=True)
             if (there := [offer for offer in known if (offer.provider, offer.region) == place])
         ]
         if all(side.rent is not None for side in sides):
             yield replace(fit, prefill=sides[0], decode=sides[1])
+
+
+def _network(search: Search, *gpus: str) -> float:
+    """Return the network over which caches move, that of one GPU: as stated, else the slowest known one of the offers.
+
+    [bytes/s]
+    """
+    asked = search.question
+    known = [network for gpu in gpus for offer in asked.offers_of(gpu) if (network := offer.server.network_bytes_per_s)]
+    return asked.network_bytes_per_s or min(known, default=NETWORK_BYTES_PER_S)
 
 
 def _ranked(found: Iterable[DisaggregatedFit]) -> list[DisaggregatedFit]:
@@ -93,7 +106,7 @@ def _pairs(
                 asked.limits, certainty=asked.certainty_fraction, ttft=best.ttft_s, tpot=best.tpot_s
             ),
             names=(best.engine, best.weights),
-            link_bytes_per_s=asked.network_bytes_per_s or NETWORK_BYTES_PER_S,
+            link_bytes_per_s=_network(search, prefill.gpu, decode.gpu),
             redundancy=asked.redundancy,
         )
         if found is not None:
@@ -108,5 +121,5 @@ def _side(search: Search, fit: DeploymentFit) -> Side:
         sharding=fit.sharding,
         demand=search.demand(deployment, search.capacity(deployment)),
         kv_bytes_per_token=deployment.stage.cache.bytes_per_token,
-        fast_gpus=fit.fast_gpus,
+        server=fit.server,
     )

@@ -7,6 +7,7 @@ from itertools import permutations
 from math import inf
 
 from capplan.core.assumed import NETWORK_BYTES_PER_S
+from capplan.core.gpus.prices import Price
 from capplan.core.numbers import ceil_guarded
 from capplan.errors import UsageError
 from capplan.llm.core.deployment import NamedDeployment
@@ -202,8 +203,9 @@ def _assumptions(question: SearchSpace) -> tuple[str, ...]:
         )
     if question.network_bytes_per_s is None:
         assumed.append(
-            f"the network between servers is assumed to carry {NETWORK_BYTES_PER_S / 1e9:g} GB/s for each GPU, one "
-            "direction (⟨network⟩ states yours)"
+            "replicas over several rented machines are timed in the network that their provider states; where none "
+            f"is rented, {NETWORK_BYTES_PER_S / 1e9:g} GB/s for each GPU, one direction, are assumed (⟨network⟩ states "
+            "yours)"
         )
     return (
         arrivals,
@@ -212,8 +214,8 @@ def _assumptions(question: SearchSpace) -> tuple[str, ...]:
         "request, and the simulation decides",
         *assumed,
         f"a replica is planned with up to {SATURATION:.0%} of the rate at which it is full",
-        "rent is that of whole machines on demand, of the offer that holds all replicas at the least cost: GPUs that "
-        "exchange data in every layer stand in one machine, within the fast links that their times assume",
+        "rent is that of whole machines on demand, of the offer that holds all replicas at the least cost: a replica "
+        "stands in one machine, within the fast links that its times assume, or in several with a known network",
     )
 
 
@@ -227,20 +229,32 @@ def _offer_notes(question: SearchSpace, fits: tuple[DeploymentFit, ...]) -> tupl
     seeming = [
         (fit.gpus * offer.usd_per_hour, fit, offer)
         for fit in fits
-        for offer in question.rents.get(fit.gpu, ())
-        if machines_for(offer, fit.sharding, fit.replicas, fast_gpus=fit.fast_gpus) is None
+        for offer in question.offers_of(fit.gpu)
+        if machines_for(offer.server, fit.sharding, fit.replicas, timed=fit.server) is None
     ]
     usd_per_hour, fit, offer = min(seeming, key=lambda seemed: seemed[0], default=(inf, best, best.rent))
     if usd_per_hour >= (best.usd_per_hour or inf):
         return ()
-    group = fit.sharding.tensor * fit.sharding.data
-    lacks = f"has {counted(offer.instance_gpus, 'GPU')}"
-    if offer.instance_gpus >= group:
-        lacks += ", joined by no fast link" if offer.joined == 1 else f", of which fast links join {offer.joined}"
     return (
         f"{fit.gpus} × {fit.gpu} at {offer.usd_per_hour:.4g} USD per GPU-hour would be {usd_per_hour:.4g} USD/h, but a "
-        f"machine of that offer ({offer.machine_words}) {lacks}, and {group} exchange data in every layer",
+        f"machine of that offer ({offer.machine_words}) has {_lacking(offer, fit)}",
     )
+
+
+def _lacking(offer: Price, fit: DeploymentFit) -> str:
+    """Return what the machine of an offer has too little of for a replica."""
+    server, group = offer.server, fit.sharding.tensor * fit.sharding.data
+    held, exchange = counted(server.gpus, "GPU"), f"and {group} exchange data in every layer"
+    if server.gpus < fit.sharding.gpus and server.network_bytes_per_s is None:
+        return (
+            f"{held} and no known network to others, and {fit.sharding.gpus} are one replica (⟨network⟩ states yours)"
+        )
+    if server.gpus < group:
+        return f"{held}, {exchange}"
+    if server.joined < group <= fit.server.joined:
+        joined = "joined by no fast link" if server.joined == 1 else f"of which fast links join {server.joined}"
+        return f"{held}, {joined}, {exchange}"
+    return f"{held} and a slower network than is timed, and {fit.sharding.gpus} are one replica"
 
 
 def _notes(question: SearchSpace) -> tuple[str, ...]:

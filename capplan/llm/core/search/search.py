@@ -6,8 +6,9 @@ from math import inf
 
 import numpy as np
 
+from capplan.core.assumed import NETWORK_BYTES_PER_S
 from capplan.core.engine_names import Engine
-from capplan.core.gpus.machines import is_bridged, joined_gpus
+from capplan.core.gpus.machines import GpuServer, usual_server
 from capplan.core.gpus.prices import Price
 from capplan.core.gpus.spec import GpuSpec
 from capplan.core.numbers import End, Interval, ceil_guarded
@@ -30,7 +31,7 @@ from capplan.llm.core.fleet.limits import (
     fullest_point,
     highest_point,
 )
-from capplan.llm.core.fleet.rented import best_offer, fast_link_gpus
+from capplan.llm.core.fleet.rented import best_offer, server_for
 from capplan.llm.core.fleet.token_load import TokenLoad
 from capplan.llm.core.model_query import LanguageModel
 from capplan.llm.core.search.replica import Replica, request_demand
@@ -93,11 +94,18 @@ class SearchSpace(ReplicaSettings):
         job = self.load.job
         return self.limits if job is None else replace(self.limits, e2e_s=min(job.within_s, self.limits.e2e_s or inf))
 
-    def words(self, *, gpu: str, engine: str, sharding: Sharding, weights: str, fast_gpus: int) -> NamedDeployment:
+    def offers_of(self, gpu: str) -> tuple[Price, ...]:
+        """Return the offers of a GPU, in the network that is stated."""
+        offers, stated = self.rents.get(gpu, ()), self.network_bytes_per_s
+        if stated is None:
+            return offers
+        return tuple(replace(offer, own_network_bytes_per_s=stated) for offer in offers)
+
+    def words(self, *, gpu: str, engine: str, sharding: Sharding, weights: str, server: GpuServer) -> NamedDeployment:
         """Return the words of a deployment of the model, with what is asked of all of them."""
         settings = {item.name: getattr(self, item.name) for item in fields(ReplicaSettings)}
         return NamedDeployment(
-            **settings, gpu=gpu, engine=engine, sharding=sharding, weights=weights, fast_gpus=fast_gpus,
+            **settings, gpu=gpu, engine=engine, sharding=sharding, weights=weights, server=server,
             drafts=self.load.speculation is not None,
         )  # fmt: skip
 
@@ -132,14 +140,12 @@ class Search:
         """Yield the deployments to judge."""
         asked = self.question
         for gpu in asked.gpus:
-            fast_gpus = self.fast_gpus(gpu)
             for engine in asked.engines:
                 divides_layers = engine == Engine.LLAMACPP
                 for sharding in self._shardings(divides_layers=divides_layers):
+                    server = self.server(gpu, sharding)
                     for weights in asked.weights:
-                        words = asked.words(
-                            gpu=gpu, engine=engine, sharding=sharding, weights=weights, fast_gpus=fast_gpus
-                        )
+                        words = asked.words(gpu=gpu, engine=engine, sharding=sharding, weights=weights, server=server)
                         yield from (replace(words, max_sequences=limit or None) for limit in asked.batch_limits)
 
     def _shardings(self, *, divides_layers: bool) -> Iterator[Sharding]:
@@ -151,11 +157,11 @@ class Search:
         for sharding in shardings(choice, has_experts=has_experts, divides_layers=divides_layers):
             yield replace(sharding, offload=offload)
 
-    def fast_gpus(self, gpu: str) -> int:
-        """Return how many GPUs of a kind exchange data over fast links, as they are offered."""
-        spec = self.find_gpu(gpu)
-        offers = self.question.rents.get(gpu, ())
-        return fast_link_gpus(offers, in_one_server=joined_gpus(spec), is_bridged=is_bridged(spec))
+    def server(self, gpu: str, sharding: Sharding) -> GpuServer:
+        """Return the server in which a replica is timed: of those that are rented, else the usual one of the GPU."""
+        network = self.question.network_bytes_per_s or NETWORK_BYTES_PER_S
+        usual = usual_server(self.find_gpu(gpu), network_bytes_per_s=network)
+        return server_for((offer.server for offer in self.question.offers_of(gpu)), sharding, usual=usual)
 
     def words_of(self, fit: DeploymentFit) -> NamedDeployment:
         """Return the words that name the deployment of a fit."""
@@ -164,14 +170,14 @@ class Search:
             engine=fit.engine,
             sharding=fit.sharding,
             weights=fit.weights,
-            fast_gpus=self.fast_gpus(fit.gpu),
+            server=fit.server,
         )
         return replace(words, kv=fit.kv, max_sequences=fit.max_sequences)
 
     def offer_for(self, fit: DeploymentFit) -> DeploymentFit:
         """Return a deployment with the offer whose machines hold all its replicas at the least cost."""
-        offers = self.question.rents.get(fit.gpu, ())
-        return replace(fit, rent=best_offer(offers, fit.sharding, fit.replicas, fast_gpus=fit.fast_gpus))
+        offers = self.question.offers_of(fit.gpu)
+        return replace(fit, rent=best_offer(offers, fit.sharding, fit.replicas, timed=fit.server))
 
     def judge(self, words: NamedDeployment) -> DeploymentFit | DeploymentRejection:
         """Return how a deployment carries the load by its mean times, or why it does not."""
@@ -259,7 +265,7 @@ class Search:
             batch_limit=max(1, int(fullest.running + 1e-6)),
             memory=_replica_memory(deployment, capacity),
             curve=curve,
-            fast_gpus=self.fast_gpus(deployment.gpu.id),
+            server=deployment.words.server or usual_server(deployment.gpu),
             tdp_w=deployment.gpu.tdp_w,
             prompts=load.job.prompts if load.job else None,
             max_sequences=deployment.words.max_sequences,

@@ -36,7 +36,7 @@ class ServingSurroundings:
             engine=best.engine,
             sharding=best.sharding,
             weights=best.weights,
-            fast_gpus=best.fast_gpus,
+            server=best.server,
         )
         return simulate_serving(
             self.search.find,

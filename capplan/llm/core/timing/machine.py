@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from capplan.core.assumed import CARD_SERVER, DIMM_FRACTION, NETWORK_BYTES_PER_S, UNKNOWN_PCIE_BYTES_PER_S
-from capplan.core.gpus.machines import is_bridged, joined_gpus
+from capplan.core.assumed import DIMM_FRACTION, NETWORK_BYTES_PER_S, UNKNOWN_PCIE_BYTES_PER_S
+from capplan.core.gpus.machines import GpuServer, is_bridged, usual_server
 from capplan.core.gpus.spec import GpuSpec, PeakKind
 from capplan.core.power import CardCap
 from capplan.llm.core.timing.work import Arithmetic
@@ -109,7 +109,7 @@ def machine_of(
     gpu: GpuSpec,
     *,
     group: int = 1,
-    fast_gpus: int | None = None,
+    server: GpuServer | None = None,
     link_bytes_per_s: float | None = None,
     network_bytes_per_s: float | None = None,
 ) -> Machine | None:
@@ -125,12 +125,12 @@ def machine_of(
     peaks |= {arithmetic: peak for arithmetic, kind in _PEAKS.items() if (peak := gpu.peak(kind))}
     if gpu.unit_count and gpu.boost_clock_hz:
         peaks[Arithmetic.VECTOR] = gpu.unit_count * gpu.boost_clock_hz * _ISSUED_PER_CLOCK
-    joined = joined_gpus(gpu) if fast_gpus is None else fast_gpus
+    stands_in = server or usual_server(gpu)
+    joined = stands_in.joined
     pcie = 2 * (gpu.pcie_bytes_per_s or UNKNOWN_PCIE_BYTES_PER_S)
-    network = 2 * (network_bytes_per_s or NETWORK_BYTES_PER_S)
+    network = 2 * (network_bytes_per_s or stands_in.network_bytes_per_s or NETWORK_BYTES_PER_S)
     switched = bool(gpu.nvlink_bytes_per_s) and (group <= joined or (joined > 1 and not is_bridged(gpu)))
     printed = gpu.nvlink_bytes_per_s if switched and gpu.nvlink_bytes_per_s else pcie
-    server_gpus = joined if switched else 1 if gpu.nvlink_bytes_per_s and not is_bridged(gpu) else CARD_SERVER
     return Machine(
         id=gpu.id,
         vendor=gpu.vendor,
@@ -142,6 +142,6 @@ def machine_of(
         link_bytes_per_s=link_bytes_per_s or printed,
         switched=switched,
         memory_bytes=gpu.expected_usable_bytes,
-        server_gpus=server_gpus,
+        server_gpus=joined if switched else stands_in.gpus,
         network_bytes_per_s=min(network, pcie),
     )

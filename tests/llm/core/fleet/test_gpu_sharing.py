@@ -76,7 +76,7 @@ def test_models_are_joined_where_that_saves_money() -> None:
     assert [part.plan.model for part in alone] == ["c"]
     (fleet, apart) = shared_fleets([plan("a", one()), third, plan("b", one())], shares_gpus=True)
     assert (fleet.usd_per_hour, apart.usd_per_hour) == (5.0, 7.5)
-    assert (fleet.gpus, fleet.servers) == (4, 1)
+    assert (fleet.gpus, fleet.servers) == (4, 2)  # machines of two GPUs are rented
     assert "2 × some-gpu shared by a and b (1 × 2)" in fleet.words
 
 

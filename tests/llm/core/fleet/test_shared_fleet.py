@@ -41,7 +41,7 @@ def of(gpu: str, *, replicas: int, tensor: int, usd: float) -> DeploymentFit:
     ],
 )
 def test_replicas_are_packed_into_servers_of_eight_and_never_cut(sizes: list[int], servers: int) -> None:
-    assert pack(sizes) == servers
+    assert pack(sizes, slots=8) == servers
 
 
 def test_the_cheapest_fleet_comes_first_and_a_mixed_one_stands_beside() -> None:
@@ -50,9 +50,9 @@ def test_the_cheapest_fleet_comes_first_and_a_mixed_one_stands_beside() -> None:
     small = plan("small", of("b", replicas=2, tensor=1, usd=1.0), of("a", replicas=4, tensor=1, usd=2.0))
     found = shared_fleets([large, small])
     assert [(each.gpu, each.gpus, each.usd_per_hour) for each in found] == [("b", 18, 18.0), ("a", 12, 24.0)]
-    # Sixteen GPUs in two servers and two more in a third.
-    assert found[0].servers == 3
-    assert found[0].words == "18 GPUs in 3 servers = 16 × b for large (4 × 4) + 2 × b for small (2 × 1)"
+    # The machines that are rented hold four GPUs for the large model and one for the small one.
+    assert found[0].servers == 6
+    assert found[0].words == "18 GPUs in 6 servers = 16 × b for large (4 × 4) + 2 × b for small (2 × 1)"
 
 
 def test_models_without_a_common_gpu_are_mixed() -> None:
