@@ -17,7 +17,18 @@ from capplan.llm.core.serving.asked import MOST_CLIENTS, Sampling, ServingTask, 
 from capplan.verbs.statement.contract import Context
 from capplan.verbs.statement.fields import EnergyFields, Name, OwnSpecs
 from capplan.verbs.statement.options import ANYWHERE, HERE, Door, Option, Topic
-from capplan.verbs.statement.words import CHANGE, PIXELS, RATE, SIZE, TIME_LIMIT, TOKEN_PRICES, Words, write_batches
+from capplan.verbs.statement.words import (
+    AMOUNT,
+    CHANGE,
+    PIXELS,
+    RATE,
+    SHARE,
+    SIZE,
+    TIME_LIMIT,
+    TOKEN_PRICES,
+    Words,
+    write_batches,
+)
 
 if TYPE_CHECKING:
     from capplan.app.deployments import Deployments
@@ -41,6 +52,7 @@ SHOWN_AND_SWEPT = SHOWN | Door.SWEEP
 Word = Annotated[str, Meta(max_length=200)]
 Degree = Annotated[int, Meta(ge=1, le=10**7)]
 Tokens = Annotated[int, Meta(ge=1, le=10**8)]
+_AcceptedShare = Annotated[float, Meta(ge=0, le=1)]
 
 
 def _write_clients(clients: tuple[int, ...]) -> str:
@@ -480,6 +492,11 @@ class LengthFields(MeanLengthFields, PrefixFields):
     output_cv: Annotated[
         float, Meta(ge=0, le=10), Option(help="Log-normal answers with this deviation ÷ mean.", shows_default=True)
     ] = 0.0
+    input_p99: Annotated[
+        int | None,
+        Meta(ge=1, le=10**9),
+        Option(help="Tokens that 99% of prompts stay below, instead of ⟨input-cv⟩.", metavar="TOKENS"),
+    ] = None
     burstiness: Annotated[
         float,
         Meta(ge=0.01, le=1000),
@@ -488,41 +505,95 @@ class LengthFields(MeanLengthFields, PrefixFields):
     draft_tokens: Annotated[
         int,
         Meta(ge=0, le=32),
-        Option(help="Speculation: tokens drafted in each step; needs ⟨acceptance⟩.", shows_default=True),
+        Option(help="Speculation: tokens drafted in each step; needs an acceptance.", shows_default=True),
     ] = 0
-    acceptance: Annotated[float | None, Meta(ge=0, le=1), Option(help="Chance that a drafted token is accepted.")] = (
-        None
-    )
+    acceptance: Annotated[
+        float | None,
+        Meta(ge=0, le=1),
+        Option(help="Chance that a drafted token is accepted if those before it are."),
+    ] = None
+    acceptance_rate: Annotated[
+        float | None,
+        Meta(ge=0, le=1),
+        Option(help="Instead: accepted ÷ drafted tokens, which vLLM logs as draft acceptance rate.", words=SHARE),
+    ] = None
+    acceptance_length: Annotated[
+        float | None,
+        Meta(ge=1, le=33),
+        Option(help="Instead: mean tokens of a step, which engines log as mean acceptance length or accept len."),
+    ] = None
+    acceptance_by_position: Annotated[
+        tuple[_AcceptedShare, ...],
+        Meta(max_length=32),
+        Option(help="Instead: the share of steps whose first, second, ... draft is accepted; repeatable."),
+    ] = ()
 
     def load(self, *, rate_per_s: float | None, concurrency: float | None) -> "TokenLoad":
         """Return a load of these lengths."""
         from capplan.llm.core.fleet.token_load import TokenLoad
         from capplan.llm.core.serving.service import BENCHMARK_SPREAD
 
-        varies = bool(self.input_cv or self.output_cv)
+        input_cv = self.input_cv if self.input_p99 is None else self._input_cv(self.input_p99)
+        varies = bool(input_cv or self.output_cv)
         if self.spread and varies:
-            raise UsageError("⟨spread⟩ contradicts ⟨input-cv⟩ and ⟨output-cv⟩: lengths vary evenly or log-normally.")
+            raise UsageError(
+                "⟨spread⟩ contradicts ⟨input-cv⟩, ⟨input-p99⟩ and ⟨output-cv⟩: lengths vary evenly or log-normally."
+            )
         return TokenLoad(
             rate_per_s=rate_per_s,
             concurrency=concurrency,
             input_len=self.input_len,
             output_len=self.output_len,
             spread=BENCHMARK_SPREAD if self.spread is None and not varies else self.spread or 0.0,
-            input_cv=self.input_cv,
+            states_spread=self.spread is not None,
+            input_cv=input_cv,
             output_cv=self.output_cv,
             gap_scv=self.burstiness,
             prefix_fraction=self.prefix_fraction,
             speculation=self._speculation(),
         )
 
-    def _speculation(self) -> "Speculation | None":
-        from capplan.llm.core.serving.asked import Speculation
+    def _input_cv(self, most: float) -> float:
+        """Return the deviation ÷ mean of log-normal prompts of which 99 % stay below some tokens."""
+        from capplan.llm.core.fleet.token_load import log_normal_cv
 
-        if bool(self.draft_tokens) != (self.acceptance is not None):
+        if self.input_cv:
+            raise UsageError("⟨input-p99⟩ and ⟨input-cv⟩ both state how prompts vary: leave one out.")
+        cv = log_normal_cv(most / self.input_len)
+        if cv is None:
+            raise UsageError(
+                f"⟨input-p99⟩ {most:g} does not go with a mean of {self.input_len:g} tokens: 99 % of prompts stay "
+                "below 1 to 14.9 times their mean."
+            )
+        return cv
+
+    def _speculation(self) -> "Speculation | None":
+        from capplan.llm.core.serving.asked import Speculation, acceptance_of
+
+        drafts, by_position = self.draft_tokens, self.acceptance_by_position
+        stated = {
+            "⟨acceptance⟩": self.acceptance, "⟨acceptance-rate⟩": self.acceptance_rate,
+            "⟨acceptance-length⟩": self.acceptance_length, "⟨acceptance-by-position⟩": by_position or None,
+        }  # fmt: skip
+        named = [option for option, value in stated.items() if value is not None]
+        if bool(drafts) != bool(named):
             raise UsageError("speculation needs both ⟨draft-tokens⟩ and ⟨acceptance⟩, such as 3 and 0.7.")
-        if not self.draft_tokens or self.acceptance is None:
+        if len(named) > 1:
+            raise UsageError(f"{' and '.join(named)} state the same: leave all but one out.")
+        if not drafts:
             return None
-        return Speculation(drafts=self.draft_tokens, acceptance=self.acceptance)
+        if self.acceptance is not None:
+            return Speculation(drafts=drafts, acceptance=self.acceptance)
+        if by_position and len(by_position) != drafts:
+            raise UsageError(
+                f"⟨acceptance-by-position⟩ has {len(by_position)} shares; ⟨draft-tokens⟩ {drafts} needs as many."
+            )
+        accepted = sum(by_position) if by_position else drafts * (self.acceptance_rate or 0.0)
+        per_step = self.acceptance_length or 1.0 + accepted
+        chance = acceptance_of(drafts, per_step)
+        if chance is None:
+            raise UsageError(f"{named[0]} {per_step:g}: a step with {drafts} drafts gives 1 to {drafts + 1} tokens.")
+        return Speculation(drafts=drafts, acceptance=chance)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -754,6 +825,34 @@ class MoneyFields:
             raise UsageError(f"⟨growth⟩ {self.growth_fraction:.0%}: write growth per year from -90% to 1000%.")
         if not 1 <= self.years <= MOST_YEARS:
             raise UsageError(f"⟨years⟩ {self.years}: count 1 to {MOST_YEARS} years.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SpendFields:
+    """The most that may be spent on rent."""
+
+    max_usd_per_hour: Annotated[
+        float | None,
+        Meta(gt=0, le=1e15),
+        Option(
+            help="Most rent of all machines an hour.", flags=("--max-price",), metavar="USD", topic=Topic.PRICES,
+        ),
+    ] = None  # fmt: skip
+    budget_usd_per_month: Annotated[
+        float | None,
+        Meta(gt=0, le=1e15),
+        Option(
+            help="Most rent of all machines a month, such as 10k.", flags=("--budget",), metavar="USD", words=AMOUNT,
+            topic=Topic.PRICES,
+        ),
+    ] = None  # fmt: skip
+
+    def most_usd_per_hour(self) -> float | None:
+        """Return the most rent an hour, of a month of 730 hours; None for any. [USD/h]"""
+        from capplan.core.formulas import HOURS_PER_YEAR
+
+        monthly = None if self.budget_usd_per_month is None else self.budget_usd_per_month * 12 / HOURS_PER_YEAR
+        return min((most for most in (self.max_usd_per_hour, monthly) if most is not None), default=None)
 
 
 @dataclass(frozen=True, kw_only=True)

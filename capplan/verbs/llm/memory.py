@@ -46,6 +46,9 @@ class LlmMemoryQuestion(LanguageModelFields, ReplicaGpuFields, DeploymentFields,
     max_num_seqs: Annotated[
         int | None, Meta(ge=1, le=10**8), Option(help="Sequences that run at once; the engine's default if left out.")
     ] = None
+    draft_tokens: Annotated[
+        int, Meta(ge=0, le=32), Option(help="Speculation: tokens drafted in each step, by a layer that takes memory.")
+    ] = 0
     kv_pool_bytes: Annotated[
         float | None,
         Meta(ge=0.0, le=1e18),
@@ -83,6 +86,7 @@ def answer_llm_memory(question: LlmMemoryQuestion, context: Context) -> "MemoryA
         weights=question.weights,
         kv=question.kv,
         engine=question.engine_for(question.model),
+        drafts=question.draft_tokens > 0,
         version=None if question.engine_version is None else parse_version(question.engine_version),
         sequence_tokens=question.max_len,
         fraction=question.utilization_fraction,

@@ -1,6 +1,7 @@
 """Types of the load of all replicas of a language model."""
 
 from dataclasses import dataclass
+from math import exp, expm1, log, sqrt
 
 from capplan.llm.core.serving.asked import ServingTask, Speculation
 from capplan.llm.core.serving.service import Demand
@@ -35,7 +36,7 @@ class TokenLoad:
         rate_per_s: Requests per second to all replicas; None for a closed loop.
         concurrency: Clients of all replicas, each of which sends its next request when it has its answer; None for
             an open load.
-        spread: Relative half-width of the lengths, drawn evenly.
+        spread: Relative half-width of the lengths, drawn evenly; `states_spread` says that it is the user's.
         input_cv, output_cv: Coefficients of variation of log-normal lengths instead; 0 for none.
         gap_scv: Squared variation of the gaps between arrivals: 1 is Poisson, more is burstier.
         prefix_fraction: Share of a prompt that is found in the prefix cache.
@@ -60,6 +61,7 @@ class TokenLoad:
     documents: int = 1
     images: Images | None = None
     job: BatchJob | None = None
+    states_spread: bool = False
 
     @property
     def lengths(self) -> Lengths:
@@ -101,3 +103,19 @@ class TokenLoad:
             loaded_s=loaded_s,
             prompts=float(self.documents),
         )
+
+
+_NORMAL_P99 = 2.3263
+"""Standard deviations of a normal distribution below which 99 % lie."""
+
+
+def log_normal_cv(ratio: float) -> float | None:
+    """Return the deviation ÷ mean of a log-normal length whose 99th percentile is so many times its mean.
+
+    With the deviation s of its logarithm the ratio is exp(z·s − s²/2). None where no s gives it: below 1, and above
+    exp(z²/2) = 14.96.
+    """
+    if not 1.0 <= ratio <= exp(_NORMAL_P99**2 / 2.0):
+        return None
+    deviation = _NORMAL_P99 - sqrt(_NORMAL_P99**2 - 2.0 * log(ratio))
+    return sqrt(expm1(deviation**2))

@@ -49,6 +49,21 @@ class Speculation:
         return sum(self.acceptance**power for power in range(self.drafts + 1))
 
 
+def acceptance_of(drafts: int, tokens_per_step: float) -> float | None:
+    """Return the chance of each draft with which a step gives so many tokens in the mean; None where none does.
+
+    The sum of α^i rises with α, so that it is found by halving.
+    """
+    if not 1.0 <= tokens_per_step <= drafts + 1.0:
+        return None
+    low, high = 0.0, 1.0
+    for _ in range(60):
+        middle = (low + high) / 2.0
+        less = Speculation(drafts=drafts, acceptance=middle).tokens_per_step < tokens_per_step
+        low, high = (middle, high) if less else (low, middle)
+    return (low + high) / 2.0
+
+
 def read_clients(asked: str | Sequence[int], *, what: str = "⟨concurrency⟩") -> tuple[int, ...]:
     """Read numbers of clients, as `parse_batches` reads batches, in rising order."""
     try:
