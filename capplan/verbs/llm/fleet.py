@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from capplan.errors import UsageError
-from capplan.verbs.llm.fields import TIME_CALIBRATION, CardPowerFields, MeasuredRunFields
+from capplan.verbs.llm.fields import TIME_CALIBRATION, CardPowerFields, MeasuredRunFields, SpendFields
 from capplan.verbs.statement.contract import Context, Effort, Outcome, Verb, laid_out_by
 from capplan.verbs.statement.fields import CurrencyFields, DrawFields, OwnSpecs
 from capplan.verbs.statement.file_keys import named_by_keys
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class LlmFleetQuestion(MeasuredRunFields, CurrencyFields, CardPowerFields, DrawFields):
+class LlmFleetQuestion(MeasuredRunFields, CurrencyFields, SpendFields, CardPowerFields, DrawFields):
     """Which fleet serves several language models together, the cheapest first."""
 
     file: Annotated[
@@ -80,6 +80,8 @@ def answer_llm_fleet(question: LlmFleetQuestion, context: Context) -> "FleetAnsw
         fleets = shared_fleets(plans, shares_gpus=question.share_gpus)
     if (most_w := question.max_power_draw_w) is not None:
         fleets = tuple(fleet for fleet in fleets if (fleet.power_w or inf) <= most_w)
+    if (most_usd := question.most_usd_per_hour()) is not None:
+        fleets = tuple(fleet for fleet in fleets if (fleet.usd_per_hour or inf) <= most_usd)
     return FleetAnswer(plans=plans, fleets=fleets, local=question.local_currency())
 
 

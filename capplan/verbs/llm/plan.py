@@ -23,6 +23,7 @@ from capplan.verbs.llm.fields import (
     OffloadFields,
     SearchFields,
     SettingFields,
+    SpendFields,
     TaskFields,
     names_of,
 )
@@ -76,6 +77,41 @@ class _LoadFields:
         ),
     ] = None
 
+    users: Annotated[
+        int | None,
+        Meta(ge=1, le=10**9),
+        Option(help="People who send a request, read the answer and pause, instead of a rate; needs ⟨think-time⟩."),
+    ] = None
+    think_time_s: Annotated[
+        float | None,
+        Meta(le=1e9),
+        Option(
+            help="Pause of a user between an answer and the next request: 30s.",
+            flags=("--think-time",),
+            metavar="TIME",
+            words=TIME_LIMIT,
+        ),
+    ] = None
+
+    def rate(self) -> float | None:
+        """Return the requests per second that are stated: themselves, or the most that users can send. [1/s]"""
+        if (self.users is None) != (self.think_time_s is None):
+            raise UsageError("people need both ⟨users⟩ and ⟨think-time⟩, such as 200 and 30s.")
+        if self.users is None or self.think_time_s is None:
+            return self.rate_per_s
+        if any(item is not None for item in (self.rate_per_s, self.concurrency, self.prompts)):
+            raise UsageError("⟨users⟩ states the load; leave out ⟨rate⟩, ⟨concurrency⟩ and ⟨prompts⟩.")
+        return self.users / self.think_time_s
+
+    def users_note(self) -> tuple[str, ...]:
+        """Return what is assumed of users, in a sentence; nothing without them."""
+        if self.users is None or self.think_time_s is None:
+            return ()
+        return (
+            f"{self.users:,} users who pause {self.think_time_s:g} s send at most {self.users / self.think_time_s:.3g} "
+            "requests/s (users ÷ pause), as if answers took no time; slower answers make them send less",
+        )
+
     def job(self) -> "BatchJob | None":
         """Return the job; None for a load that goes on."""
         from capplan.llm.core.fleet.token_load import BatchJob
@@ -119,7 +155,7 @@ class _HandOverFields:
 class LlmPlanQuestion(
     LanguageModelFields, AdapterFields, MeasuredRunFields, _LoadFields, LengthFields, TaskFields, LatencyLimitFields,
     _CertaintyFields, SearchFields, OffloadFields, HostCpuFields, SettingFields, LinkFields, MoneyFields,
-    CurrencyFields, CardPowerFields, DrawFields, _HandOverFields, FilesHereFields,
+    SpendFields, CurrencyFields, CardPowerFields, DrawFields, _HandOverFields, FilesHereFields,
 ):  # fmt: skip
     """Which deployments of a language model carry a load within limits, the cheapest first."""
 
@@ -136,7 +172,7 @@ def search_space(
     from capplan.llm.core.search.search import SearchSpace
 
     gpus, job, offload = deployments.gpus, question.job(), question.offload()
-    rate = question.rate_per_s if job is None else job.prompts / job.within_s
+    rate = question.rate() if job is None else job.prompts / job.within_s
     load = replace(question.load(rate_per_s=rate, concurrency=question.concurrency), job=job)
     check_load(load)
     stated = SearchSpace(
@@ -160,6 +196,8 @@ def search_space(
         cpu=question.cpu or "",
         kv_offload_bytes=question.kv_offload_bytes,
         max_power_draw_w=question.max_power_draw_w,
+        max_usd_per_hour=question.most_usd_per_hour(),
+        is_rented=bool(question.providers or question.regions),
     )
     return with_patience(stated, certainty_fraction=question.certainty_fraction)
 
@@ -189,8 +227,28 @@ def answer_llm_plan(question: LlmPlanQuestion, context: Context) -> "PlannedFlee
         question.check_money()
         search = deployments.search(asked, calibration=calibration, measured=question.named_runs())
         found = plan_fleet(search, question, prices)
-    plan = with_patience_note(found.plan, question.limits(), words=PATIENCE_WORDS)
+    notes = (*question.users_note(), *_buyers_notes(found.plan.recommended, search), *found.plan.notes)
+    plan = with_patience_note(replace(found.plan, notes=notes), question.limits(), words=PATIENCE_WORDS)
     return replace(found, plan=plan, local=question.local_currency())
+
+
+def _buyers_notes(best: "DeploymentFit | None", search: "Search") -> tuple[str, ...]:
+    """Return what else a buyer should know of the recommended GPUs: their licence, who rents them, old prices."""
+    from capplan.clock import today
+    from capplan.core.economics.evidence import Standards
+    from capplan.core.gpus.attributes import driver_licence
+
+    if best is None:
+        return ()
+    notes = []
+    if driver_licence(search.find_gpu(best.gpu)) is not None:
+        notes.append(f"GeForce drivers are not licensed for data centres ({best.gpu})")
+    if best.rent is not None and best.rent.is_marketplace:
+        notes.append(f"{best.rent.provider} passes on offers of third-party hosts: each lasts while its host offers it")
+    if best.rent is not None:
+        standards = Standards(certain_fits=frozenset(), today=today())
+        notes += [f"{concern} of {best.rent.date}" for concern in standards.concerns_of_age(best.rent.evidence)]
+    return ("; ".join(notes),) if notes else ()
 
 
 def plan_fleet(search: "Search", money: MoneyFields, prices: "Prices") -> "PlannedFleet":
@@ -264,6 +322,7 @@ def _offers_of(gpu: "GpuSpec", prices: "Prices", *, network_bytes_per_s: float |
     The offers stand in the network that is stated, None for their own.
     """
     from capplan.core.gpus.prices import LASTING_TERMS, PriceTier, current_offers
+    from capplan.core.gpus.spec import Segment
     from capplan.llm.core.fleet.money import Offers
 
     current = current_offers(prices.hourly)
@@ -274,7 +333,8 @@ def _offers_of(gpu: "GpuSpec", prices: "Prices", *, network_bytes_per_s: float |
     )
     purchases = [price for price in prices.purchase if price.gpu == gpu.id]
     purchase = min(purchases, key=lambda price: (price.tier is PriceTier.HEARSAY, price.usd), default=None)
-    return Offers(rents=rents, purchase=purchase, form_factor=gpu.form_factor)
+    is_for_desks = gpu.segment in (Segment.CONSUMER, Segment.WORKSTATION)
+    return Offers(rents=rents, purchase=purchase, form_factor=gpu.form_factor, is_for_desks=is_for_desks)
 
 
 def _lines(answers: "Sequence[PlannedFleet]", question: LlmPlanQuestion, look: Look) -> "list[Line] | None":

@@ -401,3 +401,61 @@ def test_tensorrt_llm_is_not_planned_on_gpus_of_other_vendors(run: Run) -> None:
         "trtllm does not run on mi300x (CDNA 3); use vllm, sglang or llama.cpp"
         in json.loads(done.stdout)["rejections"][0]["reason"]
     )
+
+
+def test_users_who_pause_are_the_rate_that_they_send_at_most(run: Run) -> None:
+    # 120 people who pause 30 s send at most 4 requests a second.
+    by_users = json.loads(run(*ONE_GPU, "--users", "120", "--think-time", "30s", "--json").stdout)
+    by_rate = json.loads(run(*ONE_GPU, "--rate", "4", "--json").stdout)
+    assert by_users["load"]["rate_per_s"] == 4.0
+    assert by_users["recommended"] == by_rate["recommended"]
+    assert any("120 users who pause 30 s" in note for note in by_users["notes"])
+
+
+def test_a_price_limit_names_the_cheapest_and_what_the_money_carries(run: Run) -> None:
+    asked = (*ONE_GPU, "--rate", "200", "--max-tpot", "40ms")
+    whole = json.loads(run(*asked, "--json").stdout)["recommended"]
+    assert whole["usd_per_hour"] > 3
+    kept = json.loads(run(*asked, "--max-price", str(whole["usd_per_hour"]), "--json").stdout)
+    assert kept["recommended"] == whole
+    # a month has 730 hours
+    short = run(*asked, "--budget", str(0.99 * 730 * whole["usd_per_hour"]))
+    assert short.exit_code == 1
+    assert "costs more than it may" in " ".join(short.stdout.split())
+    assert "of the load" in " ".join(short.stdout.split())
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("--users", "10"), "people need both --users and --think-time"),
+        (("--users", "10", "--think-time", "1s", "--rate", "3"), "leave out --rate, --concurrency and --prompts"),
+        (("--rate", "1", "--draft-tokens", "3", "--acceptance", "0.5", "--acceptance-rate", "0.5"), "state the same"),
+        (("--rate", "1", "--draft-tokens", "3", "--acceptance-by-position", "0.5"), "needs as many"),
+        (("--rate", "1", "--draft-tokens", "3", "--acceptance-length", "4.5"), "gives 1 to 4 tokens"),
+        (("--rate", "1", "--input-p99", "100"), "does not go with a mean of 1024 tokens"),
+        (("--rate", "1", "--input-p99", "4000", "--input-cv", "1"), "both state how prompts vary"),
+    ],
+)
+def test_bad_words_about_users_drafts_and_lengths_get_one_sentence(
+    run: Run, words: tuple[str, ...], sentence: str
+) -> None:
+    test_bad_words_get_one_sentence(run, (*ONE_GPU, *words), sentence)
+
+
+def test_a_gpu_that_a_provider_does_not_rent_is_not_recommended(run: Run) -> None:
+    answer = run("llm", "plan", "qwen3-8b", "--rate", "5", "--gpu", "rtx-4090", "--provider", "aws")
+    assert answer.exit_code == 1
+    assert "no offer asked for holds" in " ".join(answer.stdout.split())
+
+
+def test_a_command_names_the_stored_checkpoint_and_admits_long_requests(run: Run) -> None:
+    words = ("llm", "plan", "qwen3-32b", "--gpu", "h100-sxm5-80gb", "--tp", "1", "--engine", "vllm", "--weights", "fp8")
+    command = json.loads(run(*words, "--rate", "1", "--json").stdout)["launch"]["command"]
+    assert command.startswith("vllm serve Qwen/Qwen3-32B-FP8 ")
+    # 4.61 × (1,024 + 256) are 5,901 tokens, 24 rounds of 256.
+    assert "--max-model-len 6144" in command
+    # Of log-normal prompts with a mean of 1,024 and 99 % below 4,096, 99.9 % stay below exp(3.09 s − s²/2) × 1,024
+    # with s = 2.3263 − √(2.3263² − 2 ln 4) = 0.702; answers vary by nothing that is stated.
+    stated = json.loads(run(*words, "--rate", "1", "--input-p99", "4096", "--json").stdout)["launch"]["command"]
+    assert "--max-model-len 7424" in stated

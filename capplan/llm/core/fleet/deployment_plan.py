@@ -189,7 +189,8 @@ class Obstacle(StrEnum):
 class DeploymentRejection:
     """A deployment that does not carry the load: why, and what would rescue it.
 
-    `least_s` is the broken limit's time with one request at a time, None where no limit was broken.
+    `least_s` is the broken limit's time with one request at a time, None where no limit was broken. `usd_per_hour` is
+    what a fleet costs that costs too much.
     """
 
     gpu: str
@@ -201,6 +202,7 @@ class DeploymentRejection:
     rescue: str | None = None
     broken_option: str | None = None
     least_s: float | None = None
+    usd_per_hour: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

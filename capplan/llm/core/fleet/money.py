@@ -64,7 +64,8 @@ def _rate_per_replica(fit: DeploymentFit) -> float:
 class PaymentOption:
     """One way to pay for the fleet over the years. [USD]
 
-    `usd_per_year` is the equivalent annual cost. `seller` and `day` say where the price is from.
+    `usd_per_year` is the equivalent annual cost. `seller` and `day` say where the price is from. `is_workstation` says
+    that one computer under a desk is bought, without the staff, space, support and network of a data centre.
     """
 
     term: Term
@@ -74,6 +75,7 @@ class PaymentOption:
     cost: OwnedCost | RentedCost
     tokens_per_year: float
     is_marketplace: bool = False
+    is_workstation: bool = False
 
     @property
     def usd_per_year(self) -> float:
@@ -90,12 +92,14 @@ class PaymentOption:
 class Offers:
     """The offers of one GPU under all terms, and what decides how it is bought.
 
-    `form_factor` says whether servers are bought full.
+    `form_factor` says whether servers are bought full, `is_for_desks` that the cards are sold for workstations and
+    computers at home.
     """
 
     rents: tuple[Price, ...]
     purchase: PurchasePrice | None
     form_factor: str | None
+    is_for_desks: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -195,6 +199,11 @@ def _bought(
     slots, only_full = server_slots(offers.form_factor, money)
     servers = ceil(fleets[-1].gpus / slots)
     gpus = servers * slots if only_full else fleets[-1].gpus
+    is_workstation = offers.is_for_desks and servers == 1
+    if is_workstation:
+        money = replace(
+            money, network_fraction=0.0, support_fraction=0.0, space_usd_per_kw_month=0.0, staff_usd_per_server_year=0.0
+        )
     return PaymentOption(
         term=Term.BUY,
         usd_per_gpu=purchase.usd,
@@ -217,6 +226,7 @@ def _bought(
             money=money,
         ),
         tokens_per_year=tokens,
+        is_workstation=is_workstation,
     )
 
 

@@ -55,8 +55,8 @@ def plan_deployments(search: Search) -> DeploymentPlan:
     judged = {words: search.judge(words) for words in search.candidates()}
     judged |= _over_servers(search, judged)
     settled = _settle(search, judged)
-    over = [found for fit in settled.fits if (found := search.over_draw(search.words_of(fit), fit))]
-    fits = tuple(fit for fit in settled.fits if not over or search.over_draw(search.words_of(fit), fit) is None)
+    over = [found for fit in settled.fits if (found := search.over_limits(search.words_of(fit), fit))]
+    fits = tuple(fit for fit in settled.fits if not over or search.over_limits(search.words_of(fit), fit) is None)
     rejections = [judgement for judgement in judged.values() if isinstance(judgement, DeploymentRejection)]
     rescued = with_rescues(search, [*rejections, *settled.failed, *over], fits)
     return DeploymentPlan(

@@ -10,7 +10,7 @@ from capplan.llm.core.fleet.deployment_plan import DeploymentFit, DeploymentReje
 from capplan.llm.core.fleet.limits import expected_limits, fullest_point, highest_point
 from capplan.llm.core.fleet.token_load import TokenLoad
 from capplan.llm.core.memory_answer import StatedDeployment, answer_memory
-from capplan.llm.core.search.search import DRAW_OPTION, Search
+from capplan.llm.core.search.search import DRAW_OPTION, OFFER_OPTION, Search
 from capplan.llm.core.sharding import Sharding
 from capplan.llm.core.simulation.load_answer import LatencyLimits
 from capplan.units import format_seconds
@@ -95,6 +95,18 @@ def advice(limits: LatencyLimits, rejections: Sequence[DeploymentRejection]) -> 
         return (
             f"what keeps the other limits draws more than {DRAW_OPTION} allows; raise it, or ask for other GPUs "
             "(⟨gpu⟩) or narrower weights (⟨weights⟩)."
+        )
+    priced = [rejection for rejection in rejections if rejection.usd_per_hour is not None]
+    if priced:
+        least = min(priced, key=lambda rejection: rejection.usd_per_hour or 0.0)
+        return (
+            f"the cheapest that keeps the limits costs more than it may: {least.gpu} with {least.engine}, "
+            f"{least.reason}."
+        )
+    if any(rejection.broken_option == OFFER_OPTION for rejection in rejections):
+        return (
+            "no offer asked for holds a deployment that carries the load; name other GPUs (⟨gpu⟩), or other sellers or "
+            "places (⟨provider⟩, ⟨region⟩), which `capplan prices` lists."
         )
     asked = {
         "⟨max-ttft⟩": limits.ttft_s, "⟨max-tpot⟩": limits.tpot_s, "⟨max-e2e⟩": limits.e2e_s, "⟨within⟩": limits.e2e_s,

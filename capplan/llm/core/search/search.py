@@ -51,6 +51,7 @@ DEFAULT_ENGINES = ("vllm", "sglang", "trtllm")
 """Engines that are searched where none is named: those whose runs the constants were learnt from."""
 SIMULATED_REQUESTS = 2_000
 DRAW_OPTION = "⟨max-power-draw⟩"
+PRICE_OPTION, OFFER_OPTION = "⟨max-price⟩", "⟨provider⟩"
 _TOLERANCE = 1.02
 """A simulated mean within 2 % of a limit counts as kept: the random numbers of 2,000 requests move it by about that."""
 _SEARCHED_WITHIN = 0.05
@@ -73,6 +74,8 @@ class SearchSpace(ReplicaSettings):
         rents: The on-demand offers of GPUs, by id.
         offload: What llama.cpp leaves in host memory; None for nothing.
         max_power_draw_w: Most mean power of all GPUs; None for any. [W]
+        max_usd_per_hour: Most rent of all machines; None for any. [USD/h]
+        is_rented: True if only what the offers hold is asked for.
     """
 
     load: TokenLoad
@@ -87,6 +90,8 @@ class SearchSpace(ReplicaSettings):
     rents: dict[str, tuple[Price, ...]] = field(default_factory=dict)
     offload: HostOffload | None = None
     max_power_draw_w: float | None = None
+    max_usd_per_hour: float | None = None
+    is_rented: bool = False
 
     @property
     def limits_of_answers(self) -> LatencyLimits:
@@ -124,6 +129,7 @@ class Search:
         constants: The same in the form that predictions read.
         adjustment: Returns what measured runs say of a deployment; None where there is none of it.
         power_law: The law of power; None where energy is not asked for.
+        checkpoint: Returns the repository of a known checkpoint of the model that is stored in a format.
     """
 
     question: SearchSpace
@@ -135,6 +141,7 @@ class Search:
     constants: Constants
     adjustment: Callable[[ServingDeployment], Adjustment | None] = lambda _: None
     power_law: PowerLaw | None = None
+    checkpoint: Callable[[str], str | None] = lambda _: None
 
     def candidates(self) -> Iterator[NamedDeployment]:
         """Yield the deployments to judge."""
@@ -193,9 +200,34 @@ class Search:
         if broken is not None:
             return limit_rejection(words, self._asked(broken), "even with one request at a time")
         fit = self._fit(deployment, curve, capacity)
-        return self.over_draw(words, fit) or fit
+        return self.over_limits(words, fit) or fit
 
-    def over_draw(self, words: NamedDeployment, fit: DeploymentFit) -> DeploymentRejection | None:
+    def over_limits(self, words: NamedDeployment, fit: DeploymentFit) -> DeploymentRejection | None:
+        """Return a rejection if a fleet draws or costs more than it may, or no offer that is asked for holds it."""
+        return self._over_draw(words, fit) or self._over_price(words, fit)
+
+    def _over_price(self, words: NamedDeployment, fit: DeploymentFit) -> DeploymentRejection | None:
+        most, cost = self.question.max_usd_per_hour, fit.usd_per_hour
+        if cost is None and (self.question.is_rented or most is not None):
+            reason = f"no offer asked for holds {fit.words}"
+            return replace(rejection(words, reason, Obstacle.LIMIT), broken_option=OFFER_OPTION)
+        if most is None or cost is None or cost <= most:
+            return None
+        reason = f"{fit.words} cost {cost:,.2f} USD/h; at most {most:,.2f} may be spent{self._bought_for(fit, most)}"
+        return replace(rejection(words, reason, Obstacle.LIMIT), broken_option=PRICE_OPTION, usd_per_hour=cost)
+
+    def _bought_for(self, fit: DeploymentFit, most: float) -> str:
+        """Return what of a fleet an amount an hour rents, and which share of the load that carries."""
+        low, high = 0, fit.needed - 1
+        while low < high:
+            middle = (low + high + 1) // 2
+            less = self.offer_for(replace(fit, replicas=middle, needed=middle))
+            low, high = (middle, high) if (less.usd_per_hour or inf) <= most else (low, middle - 1)
+        if low == 0:
+            return ", less than one replica costs"
+        return f", which rents {replace(fit, replicas=low).words} for {low / fit.needed:.0%} of the load"
+
+    def _over_draw(self, words: NamedDeployment, fit: DeploymentFit) -> DeploymentRejection | None:
         """Return a rejection if all GPUs of a fleet draw more than they may, or their power is not known."""
         most = self.question.max_power_draw_w
         if most is None or (fit.energy is not None and fit.energy.power_w.expected <= most):
