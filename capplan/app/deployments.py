@@ -18,7 +18,7 @@ from capplan.llm.core.tensors import count_parameters
 from capplan.llm.core.timing.calibration import LlmCalibration
 from capplan.llm.core.timing.constants import constants_of
 from capplan.llm.read.calibrations import load_llm_memory
-from capplan.llm.read.catalogue import models_of_equal_size
+from capplan.llm.read.catalogue import models_of_equal_size, stored_checkpoint
 from capplan.llm.read.sources import find_model
 from capplan.specs import Gpus
 from capplan.specs.prices import Prices
@@ -92,6 +92,7 @@ class Deployments:
             constants=constants,
             adjustment=adjustment,
             power_law=self.power_law,
+            checkpoint=lambda weights: stored_checkpoint(self.model(question.model).architecture.name, weights),
         )
 
 

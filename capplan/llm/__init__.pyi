@@ -61,6 +61,7 @@ def memory(
     max_len: int | str | None = ...,
     max_num_batched_tokens: int | str | None = ...,
     max_num_seqs: int | None = ...,
+    draft_tokens: int = ...,
     kv_pool_bytes: float | str | None = ...,
     download: bool = ...,
     specs: Sequence[str | Path] | str | None = ...,
@@ -90,6 +91,7 @@ def memory(
         max_len: Longest sequence served, such as 32K; the model's own limit by default.
         max_num_batched_tokens: Tokens of one step; the engine's default if left out.
         max_num_seqs: Sequences that run at once; the engine's default if left out.
+        draft_tokens: Speculation: tokens drafted in each step, by a layer that takes memory.
         kv_pool_bytes: Take this cache per GPU, such as an engine's log states.
         download: Fetch the configuration and headers of hf:org/name over the network.
         specs: Own GPU specs, laid over the built-in ones.
@@ -198,15 +200,21 @@ def plan(
     concurrency: float | None = ...,
     prompts: int | None = ...,
     within_s: float | str | None = ...,
+    users: int | None = ...,
+    think_time_s: float | str | None = ...,
     input_len: int = ...,
     output_len: int = ...,
     prefix_fraction: float = ...,
     spread: float | None = ...,
     input_cv: float = ...,
     output_cv: float = ...,
+    input_p99: int | None = ...,
     burstiness: float = ...,
     draft_tokens: int = ...,
     acceptance: float | None = ...,
+    acceptance_rate: float | str | None = ...,
+    acceptance_length: float | None = ...,
+    acceptance_by_position: Sequence[float] | str | None = ...,
     task: ServingTask | str = ...,
     documents: int = ...,
     images: int = ...,
@@ -240,6 +248,8 @@ def plan(
     hours_of_use: str | None = ...,
     days_per_week: int = ...,
     api_usd_per_million_tokens: tuple[float, float] | str | None = ...,
+    max_usd_per_hour: float | None = ...,
+    budget_usd_per_month: float | str | None = ...,
     providers: Sequence[str] | str | None = ...,
     regions: Sequence[str] | str | None = ...,
     currency: str | None = ...,
@@ -264,15 +274,21 @@ def plan(
         concurrency: Clients that wait for answers, instead of a rate.
         prompts: Requests of a job that is done as a whole, instead of a rate; needs within_s.
         within_s: Time until which the job must be done: 8h.
+        users: People who send a request, read the answer and pause, instead of a rate; needs think_time_s.
+        think_time_s: Pause of a user between an answer and the next request: 30s.
         input_len: Mean tokens of a prompt.
         output_len: Mean tokens of an answer.
         prefix_fraction: Share of a prompt that the prefix cache holds.
         spread: Lengths vary evenly by ± this share; 0.11 by default, as most benchmarks draw them.
         input_cv: Log-normal prompts with this deviation ÷ mean.
         output_cv: Log-normal answers with this deviation ÷ mean.
+        input_p99: Tokens that 99% of prompts stay below, instead of input_cv.
         burstiness: Squared variation of gaps: 1 is Poisson, more is burstier.
-        draft_tokens: Speculation: tokens drafted in each step; needs acceptance.
-        acceptance: Chance that a drafted token is accepted.
+        draft_tokens: Speculation: tokens drafted in each step; needs an acceptance.
+        acceptance: Chance that a drafted token is accepted if those before it are.
+        acceptance_rate: Instead: accepted ÷ drafted tokens, which vLLM logs as draft acceptance rate.
+        acceptance_length: Instead: mean tokens of a step, which engines log as mean acceptance length or accept len.
+        acceptance_by_position: Instead: the share of steps whose first, second, ... draft is accepted; repeatable.
         task: generate, embed (a vector a text) or rerank (a score a document).
         documents: Documents of a request that is reranked.
         images: Images of a request, on top of input_len tokens.
@@ -306,6 +322,8 @@ def plan(
         hours_of_use: Hours of a day with load, such as 8-18 or 22-6: rents by the hour are paid then; all by default.
         days_per_week: Days of a week with load.
         api_usd_per_million_tokens: USD that an API asks per million input and output tokens: 0.6,2.4.
+        max_usd_per_hour: Most rent of all machines an hour.
+        budget_usd_per_month: Most rent of all machines a month, such as 10k.
         providers: Only GPUs that this provider rents, at its prices; repeatable.
         regions: Only offers in this region, country (de) or area (eu); repeatable.
         currency: Also write the cost in this currency, with VAT: EUR at a dated reference rate, or EUR=1.08 at your own price in USD. That of regions by default.
@@ -364,9 +382,13 @@ def simulate(
     spread: float | None = ...,
     input_cv: float = ...,
     output_cv: float = ...,
+    input_p99: int | None = ...,
     burstiness: float = ...,
     draft_tokens: int = ...,
     acceptance: float | None = ...,
+    acceptance_rate: float | str | None = ...,
+    acceptance_length: float | None = ...,
+    acceptance_by_position: Sequence[float] | str | None = ...,
     task: ServingTask | str = ...,
     documents: int = ...,
     images: int = ...,
@@ -424,9 +446,13 @@ def simulate(
         spread: Lengths vary evenly by ± this share; 0.11 by default, as most benchmarks draw them.
         input_cv: Log-normal prompts with this deviation ÷ mean.
         output_cv: Log-normal answers with this deviation ÷ mean.
+        input_p99: Tokens that 99% of prompts stay below, instead of input_cv.
         burstiness: Squared variation of gaps: 1 is Poisson, more is burstier.
-        draft_tokens: Speculation: tokens drafted in each step; needs acceptance.
-        acceptance: Chance that a drafted token is accepted.
+        draft_tokens: Speculation: tokens drafted in each step; needs an acceptance.
+        acceptance: Chance that a drafted token is accepted if those before it are.
+        acceptance_rate: Instead: accepted ÷ drafted tokens, which vLLM logs as draft acceptance rate.
+        acceptance_length: Instead: mean tokens of a step, which engines log as mean acceptance length or accept len.
+        acceptance_by_position: Instead: the share of steps whose first, second, ... draft is accepted; repeatable.
         task: generate, embed (a vector a text) or rerank (a score a document).
         documents: Documents of a request that is reranked.
         images: Images of a request, on top of input_len tokens.
@@ -508,6 +534,8 @@ def fleet(
     providers: Sequence[str] | str | None = ...,
     regions: Sequence[str] | str | None = ...,
     currency: str | None = ...,
+    max_usd_per_hour: float | None = ...,
+    budget_usd_per_month: float | str | None = ...,
     energy: bool = ...,
     power_limit_w: float | str | None = ...,
     power_calibration: str | Path | None = ...,
@@ -525,6 +553,8 @@ def fleet(
         providers: Only GPUs that this provider rents, at its prices; repeatable.
         regions: Only offers in this region, country (de) or area (eu); repeatable.
         currency: Also write the cost in this currency, with VAT: EUR at a dated reference rate, or EUR=1.08 at your own price in USD. That of regions by default.
+        max_usd_per_hour: Most rent of all machines an hour.
+        budget_usd_per_month: Most rent of all machines a month, such as 10k.
         energy: Show the power of the GPUs and the joules of a sample, or of an output token.
         power_limit_w: A power limit that is set on each GPU (nvidia-smi -pl), such as 300W: the time and energy under it.
         power_calibration: What your own GPUs draw: a file of `capplan calibrate power -o FILE`.

@@ -115,6 +115,7 @@ MONEY: Final = Shape("MoneyDocument", FleetMoney, "What the recommended deployme
 LAUNCH: Final = Shape("LaunchDocument", Launch, "The command that starts one replica, with the reason of each option, and the files that it reads.", (
     figure("engine"),
     figure("command"),
+    figure("commands", meaning="of every server of a replica; HEAD stands for the address of the first", default=()),
     figure("arguments"),
     figure("options"),
     figure("files", reads(dict[str, str], lambda launch: dict(launch.files))),

@@ -1137,6 +1137,7 @@ class MoneyDocument(Struct, frozen=True, kw_only=True):
 class LaunchDocument(Struct, frozen=True, kw_only=True):
     engine: Engine
     command: str
+    commands: tuple[str, ...] = ...
     arguments: tuple[str, ...]
     options: tuple[LaunchOption, ...]
     files: dict[str, str]

@@ -55,7 +55,8 @@ class Architecture:
     `position_rows` counts learned position embeddings. `vision` is None for text models; `vision_note` names an
     encoder whose size is unknown. `draft_layers` counts layers for multi-token prediction, which engines load only for
     speculation; they are in no total here. `ignored_fields` are those of its configuration that decided nothing here.
-    An element of recurrent states takes `state_bytes`, None where the configuration leaves it to the engine.
+    An element of recurrent states takes `state_bytes`, None where the configuration leaves it to the engine. `own_code`
+    says that the model or its tokenizer is code of the checkpoint's repository.
     """
 
     name: str
@@ -76,6 +77,7 @@ class Architecture:
     ignored_fields: tuple[str, ...] = ()
     publisher_id: str | None = None
     state_bytes: float | None = None
+    own_code: bool = False
 
     @cached_property
     def layer_kinds(self) -> tuple[tuple[Layer, int], ...]:

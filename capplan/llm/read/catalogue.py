@@ -49,6 +49,26 @@ def models_of_equal_size(parameters: int) -> frozenset[str]:
     return frozenset(name for name, entry in _entries().items() if entry["parameters"] == parameters)
 
 
+def stored_checkpoint(name: str, weights: str) -> str | None:
+    """Return the repository of a model of the catalogue whose checkpoint is stored in a format; None for none.
+
+    Of a maker's several checkpoints that with the shortest name is taken. fp8 is what fp8 in blocks is, too.
+
+    Args:
+        name: The id of the model.
+        weights: The format's name.
+    """
+    formats = {"fp8", "fp8_block"} if weights in ("fp8", "fp8_block") else {weights}
+    size = _entries()[name]["parameters"] if name in _entries() else None
+    found = [
+        (len(other), entry["hf_id"])
+        for other, entry in _entries().items()
+        if other.startswith(f"{name}-") and entry["parameters"] == size
+        and (entry.get("quantisation") or {}).get("format") in formats
+    ]  # fmt: skip
+    return min(found)[1] if found else None
+
+
 def load_catalogue() -> dict[str, LanguageModel]:
     """Return all models of the catalogue by id."""
     return {name: _model(entry) for name, entry in _entries().items()}

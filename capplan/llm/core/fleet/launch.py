@@ -1,10 +1,11 @@
 """Commands that launch a deployment in vLLM, SGLang, TensorRT-LLM or llama.cpp, with the reason of every option."""
 
 import shlex
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from capplan.core.engine_names import Engine
+from capplan.core.gpus.machines import HostArchitecture
 from capplan.llm.core.kv import kv_element_bytes
 from capplan.llm.core.serving.asked import Speculation
 from capplan.llm.core.sharding import Sharding
@@ -31,6 +32,11 @@ class Setting:
         speculation: What is drafted; None for nothing.
         adapters: Adapters that are served beside the model; None for none.
         is_half: Run a bf16 checkpoint in fp16, because the GPU has no bf16 arithmetic.
+        servers: Servers over which the replica is spread.
+        own_code: The model or its tokenizer is code of the checkpoint's repository.
+        planned_len: Tokens that memory holds of a sequence on average; `max_len` where not known.
+        length_why: Why requests are cut off at `max_len`; `assumes_length`: nothing is stated of their lengths.
+        host: What the CPUs of a server are.
     """
 
     engine: Engine
@@ -47,6 +53,31 @@ class Setting:
     speculation: Speculation | None = None
     is_half: bool = False
     adapters: Adapters | None = None
+    servers: int = 1
+    own_code: bool = False
+    planned_len: int | None = None
+    assumes_length: bool = False
+    length_why: str = "tokens of the longest prompt and answer; a longer one is refused instead of taking memory"
+    host: HostArchitecture = HostArchitecture.X86
+
+    @property
+    def server_gpus(self) -> int:
+        """Return the GPUs of the replica in each of its servers."""
+        return self.sharding.gpus // self.servers
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerPlace:
+    """The words by which one server of a replica knows its place among them.
+
+    `head` is the address of the first server, `number` its own place, from 0, and `first_rank` the number of its first
+    rank of data parallelism.
+    """
+
+    head: str
+    number: str
+    first_rank: str
+    is_first: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,33 +96,64 @@ class LaunchOption:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launch:
-    """A command that starts one replica; `files` are written beside it, by name. `notes` say what to do first."""
+    """A command that starts one replica; `files` are written beside it, by name. `notes` say what to do first.
 
-    engine: Engine
+    Where the replica is spread over several servers, the command is that of the first one, which has the shared options
+    and those of its place.
+    """
+
+    setting: Setting
     program: tuple[str, ...]
-    options: tuple[LaunchOption, ...]
+    shared_options: tuple[LaunchOption, ...]
     port: int
     files: tuple[tuple[str, str], ...] = ()
     notes: tuple[str, ...] = ()
 
     @property
+    def engine(self) -> Engine:
+        """Return the engine."""
+        return self.setting.engine
+
+    @property
+    def options(self) -> tuple[LaunchOption, ...]:
+        """Return all options of the command."""
+        return (*self.shared_options, *place_options(self.setting, _places(self.setting)[0]))
+
+    @property
     def arguments(self) -> tuple[str, ...]:
         """Return all words of the command."""
-        return (*self.program, *(word for option in self.options for word in option.words))
+        return (*self.program, *_words(self.options))
 
     @property
     def command(self) -> str:
         """Return the command as one line for a shell."""
         return shlex.join(self.arguments)
 
+    @property
+    def other_options(self) -> tuple[tuple[str, ...], ...]:
+        """Return for each further server the words that take the place of the first one's own; none under MPI."""
+        if self.engine is Engine.TRTLLM:
+            return ()
+        return tuple(tuple(_words(place_options(self.setting, place))) for place in _places(self.setting)[1:])
+
+    @property
+    def commands(self) -> tuple[str, ...]:
+        """Return the command of every server of the replica, the first one's first."""
+        shared = (*self.program, *_words(self.shared_options))
+        return (self.command, *(shlex.join((*shared, *words)) for words in self.other_options))
+
+
+def _words(options: Iterable[LaunchOption]) -> Iterator[str]:
+    return (word for option in options for word in option.words)
+
 
 def launch(setting: Setting) -> Launch:
     """Return the command that starts one replica."""
     program, options = _ENGINES[setting.engine]
     return Launch(
-        engine=setting.engine,
-        program=(*program, setting.model),
-        options=tuple(options(setting)),
+        setting=setting,
+        program=(*_starter(setting), *program, setting.model),
+        shared_options=tuple(options(setting)),
         port=PORTS[setting.engine],
         files=_files(setting),
         notes=tuple(_notes(setting)),
@@ -99,6 +161,8 @@ def launch(setting: Setting) -> Launch:
 
 
 def _notes(setting: Setting) -> Iterator[str]:
+    if setting.assumes_length:
+        yield f"Requests of more than {setting.max_len} tokens are refused: ⟨input-p99⟩ states how long prompts get."
     ready = {"bf16", "fp16", "fp32"}
     if not setting.is_own_format and setting.weights not in ready and _online_format(setting) is None:
         yield f"The checkpoint is not stored in {setting.weights}: name one that is in place of {setting.model}."
@@ -110,8 +174,15 @@ def _notes(setting: Setting) -> Iterator[str]:
         else:
             drafts = setting.speculation.drafts
             yield f"The command drafts nothing: add {setting.engine.value}'s settings of a model that drafts {drafts}."
-    if setting.sharding.gpus > 8:
-        yield "A replica spans several servers: start the engine's workers on each of them first."
+    if setting.own_code:
+        yield f"The checkpoint's repository holds code that the engine runs: read {setting.model} before you trust it."
+    if setting.host is HostArchitecture.ARM:
+        yield "The CPUs of these servers are Arm: take images and wheels that are built for arm64 (aarch64)."
+    if setting.servers > 1:
+        if setting.engine is Engine.TRTLLM:
+            yield "MPI starts the ranks: write the servers' addresses for SERVER0 and the others, which SSH must join."
+        else:
+            yield f"Each of the replica's {setting.servers} servers has a command; {_HEAD} is the first one's address."
 
 
 def _online_format(setting: Setting) -> str | None:
@@ -130,6 +201,56 @@ def _cache(setting: Setting) -> tuple[str, str] | None:
     return setting.kv, f"stores {size:g} bytes an element instead of 2, so that {2 / size:.2g} times as many tokens fit"
 
 
+_HEAD = "HEAD"
+"""What stands for the address of the first server of a replica."""
+_DATA_PORT, _START_PORT = 13345, 20000
+"""The ports by which servers of a replica find one another: examples of vLLM's documentation (data parallel deployment)
+and SGLang's (multi-node deployment)."""
+
+
+def _places(setting: Setting) -> tuple[ServerPlace, ...]:
+    """Return the places of all servers of a replica."""
+    ranks = setting.sharding.data // setting.servers
+    return tuple(
+        ServerPlace(head=_HEAD, number=str(number), first_rank=str(number * ranks), is_first=number == 0)
+        for number in range(setting.servers)
+    )
+
+
+def _starter(setting: Setting) -> tuple[str, ...]:
+    """Return the words before a program whose ranks MPI starts on all servers of a replica."""
+    if setting.engine is not Engine.TRTLLM or setting.servers == 1:
+        return ()
+    hosts = ",".join(f"SERVER{number}:{setting.server_gpus}" for number in range(setting.servers))
+    return ("mpirun", "-n", str(setting.sharding.gpus), "-H", hosts, "trtllm-llmapi-launch")
+
+
+def place_options(setting: Setting, place: ServerPlace) -> Iterator[LaunchOption]:
+    """Yield the options that tell a server of a replica its place; none where the replica stands in one.
+
+    vLLM's ranks of data parallelism are divided among the servers; other replicas are one group over them. (vLLM,
+    docs/serving/parallelism_scaling.md and data_parallel_deployment.md; SGLang, multi-node deployment.)
+    """
+    if setting.servers == 1 or setting.engine is Engine.TRTLLM:
+        return
+    servers, data = setting.servers, setting.sharding.data
+    if setting.engine is Engine.VLLM and data > 1 and data % servers == 0:
+        yield _option("--data-parallel-size-local", data // servers, "ranks of them on this server")
+        if not place.is_first:
+            yield _option("--data-parallel-start-rank", place.first_rank, "the number of its first rank")
+        yield _option("--data-parallel-address", place.head, "the address of the first server")
+        yield _option("--data-parallel-rpc-port", _DATA_PORT, "a free port there, the same for all servers")
+    else:
+        yield _option("--nnodes", servers, "servers that share the replica")
+        yield _option("--node-rank", place.number, "which of them this is")
+        if setting.engine is Engine.SGLANG:
+            yield _option("--dist-init-addr", f"{place.head}:{_START_PORT}", "the first server and a free port there")
+        else:
+            yield _option("--master-addr", place.head, "the address of the first server")
+    if setting.engine is Engine.VLLM and not place.is_first:
+        yield _option("--headless", None, "requests go to the first server alone")
+
+
 _LORA_RANKS = (8, 16, 32, 64, 128, 256, 320, 512)
 """The sizes that vLLM takes for `--max-lora-rank` (`MaxLoRARanks` in its config/lora.py, 0.33)."""
 _SGLANG_PREFILL_TOKENS = 16384
@@ -144,7 +265,7 @@ def _sequences_of_rank(setting: Setting) -> int:
 _FIT = "sequences of prompt and answer that keep the limits in the plan"
 _HALF = "runs the checkpoint in fp16, because the GPU has no bf16 arithmetic"
 _NO_REUSE = "the plan counts no reuse of prefixes; drop it if prompts share some"
-_LENGTH = "tokens of the longest prompt and answer planned for; a longer one is refused instead of taking memory"
+_CODE = "the model or its tokenizer is code of the checkpoint's repository"
 
 
 def _vllm(setting: Setting) -> Iterator[LaunchOption]:
@@ -158,9 +279,11 @@ def _vllm(setting: Setting) -> Iterator[LaunchOption]:
         )
     if sharding.expert > 1:
         yield _option("--enable-expert-parallel", None, "keeps experts whole and spreads them over the GPUs")
+    if setting.own_code:
+        yield _option("--trust-remote-code", None, _CODE)
     if setting.is_half:
         yield _option("--dtype", "half", _HALF)
-    yield _option("--max-model-len", setting.max_len, _LENGTH)
+    yield _option("--max-model-len", setting.max_len, setting.length_why)
     yield _option("--max-num-seqs", _sequences_of_rank(setting), f"most sequences at a time: {_FIT}")
     yield _option("--max-num-batched-tokens", setting.token_budget, "tokens of a step that the times were computed for")
     if setting.memory_fraction is not None:
@@ -208,9 +331,11 @@ def _sglang(setting: Setting) -> Iterator[LaunchOption]:
         yield _option("--enable-dp-attention", None, "makes these ranks share the experts")
     if sharding.expert > 1:
         yield _option("--ep-size", sharding.expert, "keeps experts whole and spreads them over the GPUs")
+    if setting.own_code:
+        yield _option("--trust-remote-code", None, _CODE)
     if setting.is_half:
         yield _option("--dtype", "half", _HALF)
-    yield _option("--context-length", setting.max_len, _LENGTH)
+    yield _option("--context-length", setting.max_len, setting.length_why)
     yield _option("--max-running-requests", setting.max_sequences, f"most sequences at a time: {_FIT}")
     yield _option(
         "--chunked-prefill-size",
@@ -252,7 +377,11 @@ def _trtllm(setting: Setting) -> Iterator[LaunchOption]:
         yield _option("--pp_size", sharding.pipeline, "stages that each hold a share of the layers")
     if sharding.expert > 1:
         yield _option("--ep_size", sharding.expert, "keeps experts whole and spreads them over the GPUs")
-    yield _option("--max_seq_len", setting.max_len, _LENGTH)
+    if setting.own_code:
+        yield _option("--trust_remote_code", None, _CODE)
+    if setting.servers > 1:
+        yield _option("--gpus_per_node", setting.server_gpus, "GPUs of the replica in each server")
+    yield _option("--max_seq_len", setting.max_len, setting.length_why)
     yield _option("--max_batch_size", _sequences_of_rank(setting), f"most sequences at a time: {_FIT}")
     yield _option("--max_num_tokens", setting.token_budget, "tokens of a step that the times were computed for")
     if setting.memory_fraction is not None:
@@ -292,8 +421,13 @@ def _files(setting: Setting) -> tuple[tuple[str, str], ...]:
     return (("extra.yaml", "\n".join(lines) + "\n"),)
 
 
+def _in_blocks(tokens: int) -> int:
+    """Return tokens in whole blocks."""
+    return -(-tokens // _BLOCK_TOKENS) * _BLOCK_TOKENS
+
+
 def _llamacpp(setting: Setting) -> Iterator[LaunchOption]:
-    per_slot = -(-setting.max_len // _BLOCK_TOKENS) * _BLOCK_TOKENS
+    longest, planned = (_in_blocks(tokens) for tokens in (setting.max_len, setting.planned_len or setting.max_len))
     offload = setting.sharding.offload
     if offload is None or offload.gpu_layers is None:
         yield _option("-ngl", 999, "puts every layer on the GPUs")
@@ -306,7 +440,9 @@ def _llamacpp(setting: Setting) -> Iterator[LaunchOption]:
     if setting.sharding.pipeline > 1:
         yield _option("--split-mode", "layer", "divides the layers between the GPUs")
     yield _option("-np", setting.max_sequences, f"slots, sequences at a time: {_FIT}")
-    yield _option("-c", per_slot * setting.max_sequences, f"tokens of all slots together, {per_slot} each")
+    context = max(longest, planned * setting.max_sequences)
+    yield _option("-c", context, f"tokens of all slots together, {planned} each on average")
+    yield _option("--kv-unified", None, f"lets slots share them, so that one request may have {longest}")
     yield _option("-b", setting.token_budget, "tokens of a step that the times were computed for")
     yield _option("-fa", "on", "computes attention without storing its matrix")
     if (cache := _cache(setting)) is not None:

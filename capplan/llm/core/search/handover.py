@@ -3,6 +3,8 @@
 from math import ceil, exp, log1p, sqrt
 
 from capplan.core.engine_names import find_engine
+from capplan.core.gpus.machines import host_architecture
+from capplan.llm.core.deployment import ServingDeployment
 from capplan.llm.core.fleet.deployment_plan import DeploymentFit
 from capplan.llm.core.fleet.launch import Launch, Setting, launch
 from capplan.llm.core.fleet.token_load import TokenLoad
@@ -12,36 +14,89 @@ from capplan.llm.core.search.search import Search
 _ROUNDING = 256
 _TAIL = 3.09
 """Standard deviations of a normal distribution below which 99.9 % lie."""
+CHAT_TAIL = 4.61
+"""How many times the mean 99.9 % of real chats stay below, prompt and answer together: the 19,366 conversations of
+Azure's trace of November 2023 (github.com/Azure/AzurePublicDataset at b469a11, read 2026-11-27), counted by
+`benchmarks/chat_lengths.py`."""
 
 
 def launch_of(fit: DeploymentFit, search: Search) -> Launch:
     """Return the command that starts one replica of a deployment."""
     model, load, engine = search.model, search.question.load, find_engine(fit.engine)
-    longest = model.architecture.max_positions
-    wanted = ceil(longest_request(load) / _ROUNDING) * _ROUNDING
-    budget = search.service(search.find(search.words_of(fit))).scheduling.token_budget
+    deployment = search.find(search.words_of(fit))
+    own = model.own_quantisation.format.name == fit.weights
+    stored = None if own else search.checkpoint(fit.weights)
+    max_len, why = _longest_served(deployment, load, most=model.architecture.max_positions)
+    gpu = search.find_gpu(fit.gpu)
     return launch(
         Setting(
             engine=engine,
-            model=model.hf_id or model.architecture.name,
+            model=stored or model.hf_id or model.architecture.name,
             sharding=fit.sharding,
             weights=fit.weights,
-            is_own_format=model.own_quantisation.format.name == fit.weights,
+            is_own_format=own or stored is not None,
             kv=fit.kv,
-            max_len=min(wanted, longest or wanted),
+            max_len=max_len,
+            length_why=why,
+            assumes_length=not _states_tail(load),
+            planned_len=min(max_len, _planned_len(load)),
             max_sequences=fit.batch_limit,
-            token_budget=int(budget),
+            token_budget=int(search.service(deployment).scheduling.token_budget),
             memory_fraction=search.question.utilization_fraction or search.memory.support.facts(engine, None).fraction,
             prefix_fraction=load.prefix_fraction,
             speculation=load.speculation,
             adapters=search.question.adapters,
-            is_half=half_note(search.find_gpu(fit.gpu), fit.weights, fit.kv) is not None,
+            is_half=half_note(gpu, fit.weights, fit.kv) is not None,
+            servers=fit.servers_per_replica,
+            own_code=model.architecture.own_code,
+            host=host_architecture(gpu),
         )
     )
 
 
+def _longest_served(deployment: ServingDeployment, load: TokenLoad, *, most: int | None) -> tuple[int, str]:
+    """Return the tokens at which requests are cut off, and why: the longest of a load, of the model, or that fit."""
+    wanted = ceil(longest_request(load) / _ROUNDING) * _ROUNDING
+    tail = "99.9 % of requests of the stated lengths are shorter" if _states_tail(load) else (
+        f"99.9 % of chats are shorter than {CHAT_TAIL:g} × their mean (Azure, 2023)"
+    )  # fmt: skip
+    found = (wanted, tail)
+    if most is not None and most < wanted:
+        found = (most, "the longest sequence that the model handles")
+    if deployment.sequences_that_fit(found[0]) < 1:
+        found = (
+            _fitting_len(deployment, found[0]),
+            "the longest sequence that fits in memory; longer ones are refused",
+        )
+    return found
+
+
+def _fitting_len(deployment: ServingDeployment, most: int) -> int:
+    """Return the longest sequence of which one fits in memory, in whole rounds. [tokens]"""
+    low, high = 1, most // _ROUNDING
+    while low < high:
+        middle = (low + high + 1) // 2
+        fits = deployment.sequences_that_fit(middle * _ROUNDING) >= 1
+        low, high = (middle, high) if fits else (low, middle - 1)
+    return low * _ROUNDING
+
+
+def _states_tail(load: TokenLoad) -> bool:
+    return bool(load.input_cv or load.output_cv or load.states_spread)
+
+
+def _planned_len(load: TokenLoad) -> int:
+    """Return the tokens that memory holds of a sequence on average. [tokens]"""
+    return ceil(load.cached_len * (1.0 + load.spread))
+
+
 def longest_request(load: TokenLoad) -> float:
-    """Return the tokens of a request that 99.9 % of the requests stay below, prompt and answer together."""
+    """Return the tokens of a request that 99.9 % of the requests stay below, prompt and answer together.
+
+    Where nothing is stated of how lengths vary, they vary as those of real chats do.
+    """
+    if not _states_tail(load):
+        return (load.input_len + load.output_len) * CHAT_TAIL
     parts = ((load.input_len, load.input_cv), (load.output_len, load.output_cv))
     return sum(mean * (_log_normal_tail(cv) if cv else 1.0 + load.spread) for mean, cv in parts)
 

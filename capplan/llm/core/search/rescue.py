@@ -98,10 +98,10 @@ def advice(limits: LatencyLimits, rejections: Sequence[DeploymentRejection]) -> 
         )
     priced = [rejection for rejection in rejections if rejection.usd_per_hour is not None]
     if priced:
-        least = min(priced, key=lambda rejection: rejection.usd_per_hour or 0.0)
+        cheapest = min(priced, key=lambda rejection: rejection.usd_per_hour or 0.0)
         return (
-            f"the cheapest that keeps the limits costs more than it may: {least.gpu} with {least.engine}, "
-            f"{least.reason}."
+            f"the cheapest that keeps the limits costs more than it may: {cheapest.gpu} with {cheapest.engine}, "
+            f"{cheapest.reason}."
         )
     if any(rejection.broken_option == OFFER_OPTION for rejection in rejections):
         return (

@@ -71,6 +71,7 @@ def parse_config(config: Mapping[str, Any], *, name: str, where: str | None = No
         vision_note=vision_note,
         draft_layers=fields.optional_size(*_DRAFTS, least=0) or 0,
         state_bytes=_state_bytes(fields, layers),
+        own_code=traits.own_code,
         ignored_fields=refuse_unread(fields),
     )
 

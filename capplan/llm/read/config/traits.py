@@ -63,7 +63,9 @@ class Traits:
     `expert_bias` that experts have biases, `plain_expert_width` that they are `intermediate_size` wide, `router_bias`
     that the router has a correction per expert, `one_shared_expert` that one expert as wide as the others is shared.
     `chunked` says that windows are blocks of `attention_chunk_size`, `local_rope` that local layers have a rotary
-    table of their own. `layer_scalars` counts learned numbers per layer.
+    table of their own. `layer_scalars` counts learned numbers per layer. `own_code` says that engines run code of the
+    checkpoint's repository: vLLM's tests (tests/models/registry.py at 0008d35, read 2026-11-27) load the family so, and
+    transformers 5.23 has no class of it.
     """
 
     qkv_bias: bool | None = None
@@ -95,6 +97,7 @@ class Traits:
     chunked: bool = False
     local_rope: bool = False
     layer_scalars: int = 0
+    own_code: bool = False
     defaults: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -162,7 +165,7 @@ TRAITS: Mapping[str, Traits] = {
     "deepseek_v3": replace(_LATENT, router_bias=True),
     "deepseek_v32": replace(_LATENT, router_bias=True),
     "deepseek_ref": replace(_LATENT, router_bias=True),
-    "kimi_k2": replace(_LATENT, router_bias=True),
+    "kimi_k2": replace(_LATENT, router_bias=True, own_code=True),
     "glm_moe_dsa": replace(_LATENT, router_bias=True),
     "llama4_text": Traits(
         windows=Windows.ALL_BUT_EVERY_NTH, window_period=4, plain_expert_width=True, chunked=True,
@@ -214,13 +217,13 @@ TRAITS: Mapping[str, Traits] = {
     "granitemoeshared": Traits(tied=True, mlp_bias=False, plain_expert_width=True),
     "arcee": Traits(gated=False),
     "internlm3": Traits(output_bias=None, mlp_bias=None),
-    "mimo": Traits(qkv_bias=True, output_bias=False, mlp_bias=False, windows=Windows.LATE_IF_ENABLED),
+    "mimo": replace(_QWEN2, own_code=True),
     "mimo_v2_flash": Traits(qkv_bias=False, output_bias=False, mlp_bias=False, router_bias=True),
     "nemotron_h": Traits(
         gated=False, norms=1, router_bias=True, layout=LayerLayout.PATTERN, defaults={"mamba_ssm_cache_dtype":
         "float32"},
     ),
-    "nemotron-nas": replace(_PLAIN, layout=LayerLayout.BLOCKS),
+    "nemotron-nas": replace(_PLAIN, layout=LayerLayout.BLOCKS, own_code=True),
 }  # fmt: skip
 """Families by `model_type` of the (text) configuration; the default of nemotron_h is that of vLLM 0.33's
 NemotronHForCausalLMConfig."""

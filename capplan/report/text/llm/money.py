@@ -31,7 +31,7 @@ from capplan.units import counted, format_fraction, format_seconds, format_watts
 def launch_blocks(launch: Launch) -> list[Block]:
     """Return a launch command, its options with their reasons, and its files."""
     return [
-        Listing(launch.command),
+        *map(Listing, launch.commands),
         Table(LAUNCH_OPTIONS, launch.options),
         *(Listing(f"{name}:\n{text}") for name, text in launch.files),
         Lines(launch.notes, role=LineRole.NOTE, is_attached=True),
@@ -72,6 +72,7 @@ def money_lines(fleet: PlannedFleet) -> Iterator[str]:
         yield (
             f"Paying over {counted(money.counted_years, 'year')}: {first.term.value} is cheapest at "
             f"{first.usd_per_year:,.0f} USD a year ({first.seller}){'; ' if others else ''}{others}"
+            f"{_bought_words(money)}"
         )
     if money.use is not None:
         yield (
@@ -87,6 +88,28 @@ def money_lines(fleet: PlannedFleet) -> Iterator[str]:
         )
     if money.api is not None:
         yield api_line(money)
+
+
+def _bought_words(money: FleetMoney) -> str:
+    """Return what a purchase consists of."""
+    bought = [payment for payment in money.payments if isinstance(payment.cost, OwnedCost)]
+    if not bought:
+        return ""
+    cost = bought[0].cost
+    assert isinstance(cost, OwnedCost)
+    parts = (
+        ("GPUs", cost.gpus_usd), ("computer" if bought[0].is_workstation else "servers", cost.chassis_usd),
+        ("network", cost.network),
+    )  # fmt: skip
+    yearly = (
+        ("electricity", cost.energy_per_year), ("space", cost.space_per_year), ("support", cost.support_per_year),
+        ("staff", cost.staff_per_year), ("licences", cost.licences_per_year),
+    )  # fmt: skip
+    at_once, each_year = (
+        ", ".join(f"{name} {usd:,.0f}" for name, usd in items if usd >= 1) for items in (parts, yearly)
+    )
+    kind = " as a workstation" if bought[0].is_workstation else ""
+    return f" (bought{kind}: {at_once} at once; {each_year} a year)"
 
 
 def api_line(money: FleetMoney) -> str:

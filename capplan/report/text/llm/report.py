@@ -331,9 +331,9 @@ def _money(report: ServingReport) -> Section:
 
 def _handover(report: ServingReport) -> Iterator[Section]:
     launch, manifest = report.fleet.launch, manifest_of(report.fleet)
-    if launch is None or manifest is None:
+    if launch is None:
         return
-    listings = (launch.command, *(f"# {name}\n{text}" for name, text in launch.files), manifest)
+    listings = (*launch.commands, *(f"# {name}\n{text}" for name, text in launch.files), manifest or "")
     options = Table(LAUNCH_OPTIONS, launch.options, caption="Each option of the command, and why")
     yield Section([Lines(launch.notes), options, *map(Listing, listings)], key="launch", title="Launch")
 

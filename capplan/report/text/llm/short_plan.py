@@ -1,5 +1,6 @@
 """The short answer to a plan of LLM serving: one screen that says what to take, why, what it costs, and what else."""
 
+import shlex
 import textwrap
 from collections.abc import Collection, Iterator
 
@@ -61,13 +62,15 @@ def _launched(launch: Launch, width: int) -> Iterator[Line]:
     """Yield the command that starts a replica, with the reason of each option on one line."""
     command = textwrap.wrap(launch.command, width - 2, break_long_words=False, break_on_hyphens=False)
     yield from (line(f"{part} \\" if part != command[-1] else part) for part in command)
+    for number, own in enumerate(launch.other_options, start=2):
+        yield from _labelled(f"Server {number}"[: _LABEL_WIDTH - 1], f"the same, but {shlex.join(own)}", width)
+    for note in launch.notes:
+        yield from _labelled("Note", note, width)
     for option in launch.options:
         yield cut_line(line(Span(text="  " + " ".join(option.words), style=Style.HEADING), f"  {option.why}"), width)
     for name, text in launch.files:
         yield line(Span(text=f"{name}:", style=Style.HEADING))
         yield from (cut_line(line(f"  {part}"), width) for part in text.splitlines())
-    for note in launch.notes:
-        yield from _labelled("Note", note, width)
 
 
 def _limit_words(plan: DeploymentPlan) -> str:

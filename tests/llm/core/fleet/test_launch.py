@@ -1,15 +1,26 @@
 """Launch commands: what each engine's documentation names its options."""
 
+import json
+import shlex
+from collections.abc import Iterator
+from itertools import product
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from capplan.core.engine_names import Engine
+from capplan.core.gpus.machines import HostArchitecture
+from capplan.llm.core.fleet.kubernetes import kubernetes_manifest
 from capplan.llm.core.fleet.launch import Launch, Setting, launch
 from capplan.llm.core.serving.asked import Speculation
 from capplan.llm.core.sharding import Sharding
 from capplan.llm.core.weights import Adapters
+from tests.llm.core.fleet.fits import fit
 from tests.seen import at_least
+
+FLAGS = yaml.safe_load(Path(__file__).with_name("engine_flags.yaml").read_text(encoding="utf-8"))
 
 
 def made(engine: Engine, **changes: Any) -> Launch:
@@ -114,6 +125,10 @@ def test_vllm_takes_the_ranks_of_adapters_in_steps() -> None:
 def test_llamacpp_divides_its_context_between_the_slots() -> None:
     # 1,280 tokens are 80 blocks of 16; 8 slots of them are 10,240 tokens.
     assert "-c 10240" in made(Engine.LLAMACPP, max_len=1280, max_sequences=8, sharding=Sharding()).command
+    # Slots that share the cache need what is planned for all of them, and at least one whole sequence.
+    shared = made(Engine.LLAMACPP, max_len=8192, planned_len=1280, max_sequences=8, sharding=Sharding()).command
+    assert "-c 10240 --kv-unified" in shared
+    assert "-c 8192" in made(Engine.LLAMACPP, max_len=8192, planned_len=1280, max_sequences=2).command
 
 
 def test_adapters_are_set_in_every_engine_that_serves_them() -> None:
@@ -133,3 +148,121 @@ def test_every_narrow_cache_of_llamacpp_is_set(kv: str) -> None:
 def test_tensorrt_llm_stores_the_cache_in_the_planned_format() -> None:
     assert "dtype: nvfp4" in made(Engine.TRTLLM, kv="nvfp4").files[0][1]
     assert "dtype: fp8" in made(Engine.TRTLLM, kv="fp8_e4m3").files[0][1]
+
+
+def every_setting(engine: Engine) -> Iterator[Launch]:
+    """Yield launches that between them use every option of an engine."""
+    ways = [Sharding(), Sharding(tensor=8), Sharding(tensor=2, pipeline=4), Sharding(data=8, expert=8)]
+    wide = [(Sharding(tensor=8, pipeline=2), 2), (Sharding(data=16, expert=16), 2), (Sharding(tensor=16), 2)]
+    several = [] if engine is Engine.LLAMACPP else wide
+    for sharding, servers in (*((way, 1) for way in ways), *several):
+        for weights, kv, drafts, extra in product(("bf16", "fp8"), ("bf16", "fp8"), (0, 3), (False, True)):
+            yield made(
+                engine,
+                sharding=sharding,
+                servers=servers,
+                weights=weights,
+                is_own_format=False,
+                kv=kv,
+                speculation=Speculation(drafts=drafts, acceptance=0.7) if drafts else None,
+                adapters=Adapters(count=2, rank=16) if extra and engine is not Engine.LLAMACPP else None,
+                own_code=extra,
+                is_half=extra,
+                prefix_fraction=0.5 if extra else 0.0,
+                token_budget=32768 if extra else 8192,
+            )
+
+
+def assert_taken(takes: str | list[Any], value: str) -> None:
+    """Assert that a value is of the kind that an option takes."""
+    if takes == "number":
+        assert int(value) >= 0
+    elif takes == "share":
+        assert 0 < float(value) <= 1
+    elif takes == "json":
+        assert isinstance(json.loads(value), dict)
+    elif isinstance(takes, list):
+        assert value in [{True: "on", False: "off"}.get(word, str(word)) for word in takes]
+    else:
+        assert takes == "word"
+
+
+@pytest.mark.parametrize("engine", list(Engine))
+def test_every_command_is_one_that_the_engines_parser_takes(engine: Engine) -> None:
+    # The options and what they take are those of the release that the table names.
+    options, used = FLAGS[engine.value]["options"], set()
+    for made_of in at_least(30, every_setting(engine)):
+        for command in made_of.commands:
+            words = shlex.split(command)
+            words = words[words.index("org/model") + 1 :]
+            while words:
+                option, *words = words
+                assert option in options, f"{option} is no option of {engine.value}: {command}"
+                used.add(option)
+                if options[option] != "flag":
+                    assert_taken(options[option], words.pop(0))
+    # `-m` and `--model-path` stand before the model; TensorRT-LLM has its adapters in a file.
+    assert used >= set(options) - {"-m", "--model-path", "--n-cpu-moe", "-ngl"}
+
+
+def test_vllm_starts_a_pipeline_on_two_servers() -> None:
+    # vLLM, docs/serving/parallelism_scaling.md: --nnodes, --node-rank and --master-addr, workers --headless.
+    made_of = made(Engine.VLLM, sharding=Sharding(tensor=8, pipeline=2), servers=2)
+    first, second = made_of.commands
+    assert first.endswith("--nnodes 2 --node-rank 0 --master-addr HEAD")
+    assert second == first.replace("--node-rank 0", "--node-rank 1") + " --headless"
+
+
+def test_vllm_divides_ranks_of_data_parallelism_among_servers() -> None:
+    # vLLM, data parallel deployment: 16 ranks on two servers, the second begins with rank 8.
+    first, second = made(Engine.VLLM, sharding=Sharding(data=16, expert=16), servers=2).commands
+    assert "--data-parallel-size 16" in first
+    assert first.endswith("--data-parallel-size-local 8 --data-parallel-address HEAD --data-parallel-rpc-port 13345")
+    assert "--data-parallel-size-local 8 --data-parallel-start-rank 8 " in second
+    assert second.endswith("--headless")
+
+
+def test_sglang_and_tensorrt_llm_on_two_servers() -> None:
+    sharding = Sharding(tensor=16)
+    first, second = made(Engine.SGLANG, sharding=sharding, servers=2).commands
+    assert first.endswith("--nnodes 2 --node-rank 0 --dist-init-addr HEAD:20000")
+    assert second.endswith("--nnodes 2 --node-rank 1 --dist-init-addr HEAD:20000")
+    (only,) = made(Engine.TRTLLM, sharding=sharding, servers=2).commands
+    assert only.startswith("mpirun -n 16 -H SERVER0:8,SERVER1:8 trtllm-llmapi-launch trtllm-serve org/model")
+    assert "--gpus_per_node 8" in only
+
+
+@pytest.mark.parametrize("engine", [Engine.VLLM, Engine.SGLANG])
+def test_a_manifest_of_several_servers_groups_them(engine: Engine) -> None:
+    made_of = made(engine, sharding=Sharding(tensor=8, pipeline=2), servers=2)
+    text = kubernetes_manifest(fit(sharding=Sharding(tensor=8, pipeline=2)), made_of, model="some", vendor="NVIDIA")
+    assert text is not None
+    group, service, budget = yaml.safe_load_all(text)
+    assert group["kind"] == "LeaderWorkerSet"
+    template = group["spec"]["leaderWorkerTemplate"]
+    assert (group["spec"]["replicas"], template["size"]) == (4, 2)
+    leader, worker = (template[part]["spec"]["containers"][0] for part in ("leaderTemplate", "workerTemplate"))
+    assert leader["resources"]["limits"] == worker["resources"]["limits"] == {"nvidia.com/gpu": 8}
+    assert any("$(LWS_LEADER_ADDRESS)" in word for word in leader["args"])
+    assert '--node-rank "$LWS_WORKER_INDEX"' in worker["args"][0]
+    assert (
+        service["spec"]["selector"]
+        == budget["spec"]["selector"]["matchLabels"]
+        == {"app": f"some-{engine}", "role": "leader"}
+    )
+
+
+def test_ranks_under_mpi_have_no_manifest() -> None:
+    made_of = made(Engine.TRTLLM, sharding=Sharding(tensor=16), servers=2)
+    assert kubernetes_manifest(fit(sharding=Sharding(tensor=16)), made_of, model="some", vendor="NVIDIA") is None
+
+
+def test_arm_hosts_and_own_code_are_said() -> None:
+    made_of = made(Engine.VLLM, host=HostArchitecture.ARM, own_code=True)
+    assert any("arm64" in note for note in made_of.notes)
+    assert any("trust" in note for note in made_of.notes)
+    assert "--trust-remote-code" in made_of.command
+    manifest = kubernetes_manifest(fit(sharding=Sharding(tensor=4)), made_of, model="some", vendor="NVIDIA")
+    assert manifest is not None
+    (deployment, *_) = yaml.safe_load_all(manifest)
+    assert deployment["spec"]["template"]["spec"]["nodeSelector"] == {"kubernetes.io/arch": "arm64"}
