@@ -545,7 +545,6 @@ class LengthFields(MeanLengthFields, PrefixFields):
             input_len=self.input_len,
             output_len=self.output_len,
             spread=BENCHMARK_SPREAD if self.spread is None and not varies else self.spread or 0.0,
-            states_spread=self.spread is not None,
             input_cv=input_cv,
             output_cv=self.output_cv,
             gap_scv=self.burstiness,

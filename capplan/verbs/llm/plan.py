@@ -198,6 +198,7 @@ def search_space(
         max_power_draw_w=question.max_power_draw_w,
         max_usd_per_hour=question.most_usd_per_hour(),
         is_rented=bool(question.providers or question.regions),
+        states_spread=question.spread is not None,
     )
     return with_patience(stated, certainty_fraction=question.certainty_fraction)
 

@@ -36,7 +36,7 @@ class TokenLoad:
         rate_per_s: Requests per second to all replicas; None for a closed loop.
         concurrency: Clients of all replicas, each of which sends its next request when it has its answer; None for
             an open load.
-        spread: Relative half-width of the lengths, drawn evenly; `states_spread` says that it is the user's.
+        spread: Relative half-width of the lengths, drawn evenly.
         input_cv, output_cv: Coefficients of variation of log-normal lengths instead; 0 for none.
         gap_scv: Squared variation of the gaps between arrivals: 1 is Poisson, more is burstier.
         prefix_fraction: Share of a prompt that is found in the prefix cache.
@@ -61,7 +61,6 @@ class TokenLoad:
     documents: int = 1
     images: Images | None = None
     job: BatchJob | None = None
-    states_spread: bool = False
 
     @property
     def lengths(self) -> Lengths:

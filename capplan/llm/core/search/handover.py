@@ -26,7 +26,9 @@ def launch_of(fit: DeploymentFit, search: Search) -> Launch:
     deployment = search.find(search.words_of(fit))
     own = model.own_quantisation.format.name == fit.weights
     stored = None if own else search.checkpoint(fit.weights)
-    max_len, why = _longest_served(deployment, load, most=model.architecture.max_positions)
+    is_stated = bool(load.input_cv or load.output_cv or search.question.states_spread)
+    tail = longest_request(load, is_stated=is_stated)
+    max_len, why = _longest_served(deployment, tail, is_stated=is_stated, most=model.architecture.max_positions)
     gpu = search.find_gpu(fit.gpu)
     return launch(
         Setting(
@@ -38,7 +40,7 @@ def launch_of(fit: DeploymentFit, search: Search) -> Launch:
             kv=fit.kv,
             max_len=max_len,
             length_why=why,
-            assumes_length=not _states_tail(load),
+            assumes_length=not is_stated,
             planned_len=min(max_len, _planned_len(load)),
             max_sequences=fit.batch_limit,
             token_budget=int(search.service(deployment).scheduling.token_budget),
@@ -54,13 +56,14 @@ def launch_of(fit: DeploymentFit, search: Search) -> Launch:
     )
 
 
-def _longest_served(deployment: ServingDeployment, load: TokenLoad, *, most: int | None) -> tuple[int, str]:
+def _longest_served(
+    deployment: ServingDeployment, tail: float, *, is_stated: bool, most: int | None
+) -> tuple[int, str]:
     """Return the tokens at which requests are cut off, and why: the longest of a load, of the model, or that fit."""
-    wanted = ceil(longest_request(load) / _ROUNDING) * _ROUNDING
-    tail = "99.9 % of requests of the stated lengths are shorter" if _states_tail(load) else (
-        f"99.9 % of chats are shorter than {CHAT_TAIL:g} × their mean (Azure, 2023)"
-    )  # fmt: skip
-    found = (wanted, tail)
+    wanted = ceil(tail / _ROUNDING) * _ROUNDING
+    assumed = f"99.9 % of chats are shorter than {CHAT_TAIL:g} × their mean (Azure, 2023)"
+    why = "99.9 % of requests of the stated lengths are shorter" if is_stated else assumed
+    found = (wanted, why)
     if most is not None and most < wanted:
         found = (most, "the longest sequence that the model handles")
     if deployment.sequences_that_fit(found[0]) < 1:
@@ -81,21 +84,17 @@ def _fitting_len(deployment: ServingDeployment, most: int) -> int:
     return low * _ROUNDING
 
 
-def _states_tail(load: TokenLoad) -> bool:
-    return bool(load.input_cv or load.output_cv or load.states_spread)
-
-
 def _planned_len(load: TokenLoad) -> int:
     """Return the tokens that memory holds of a sequence on average. [tokens]"""
     return ceil(load.cached_len * (1.0 + load.spread))
 
 
-def longest_request(load: TokenLoad) -> float:
+def longest_request(load: TokenLoad, *, is_stated: bool) -> float:
     """Return the tokens of a request that 99.9 % of the requests stay below, prompt and answer together.
 
     Where nothing is stated of how lengths vary, they vary as those of real chats do.
     """
-    if not _states_tail(load):
+    if not is_stated:
         return (load.input_len + load.output_len) * CHAT_TAIL
     parts = ((load.input_len, load.input_cv), (load.output_len, load.output_cv))
     return sum(mean * (_log_normal_tail(cv) if cv else 1.0 + load.spread) for mean, cv in parts)

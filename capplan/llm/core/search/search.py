@@ -76,6 +76,7 @@ class SearchSpace(ReplicaSettings):
         max_power_draw_w: Most mean power of all GPUs; None for any. [W]
         max_usd_per_hour: Most rent of all machines; None for any. [USD/h]
         is_rented: True if only what the offers hold is asked for.
+        states_spread: True if the load's spread is the user's.
     """
 
     load: TokenLoad
@@ -92,6 +93,7 @@ class SearchSpace(ReplicaSettings):
     max_power_draw_w: float | None = None
     max_usd_per_hour: float | None = None
     is_rented: bool = False
+    states_spread: bool = False
 
     @property
     def limits_of_answers(self) -> LatencyLimits:
