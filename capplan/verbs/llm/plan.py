@@ -236,7 +236,7 @@ def answer_llm_plan(question: LlmPlanQuestion, context: Context) -> "PlannedFlee
 def _buyers_notes(best: "DeploymentFit | None", search: "Search") -> tuple[str, ...]:
     """Return what else a buyer should know of the recommended GPUs: their licence, who rents them, old prices."""
     from capplan.clock import today
-    from capplan.core.economics.evidence import Standards
+    from capplan.core.economics.evidence import Concern, Standards
     from capplan.core.gpus.attributes import driver_licence
 
     if best is None:
@@ -248,7 +248,8 @@ def _buyers_notes(best: "DeploymentFit | None", search: "Search") -> tuple[str, 
         notes.append(f"{best.rent.provider} passes on offers of third-party hosts: each lasts while its host offers it")
     if best.rent is not None:
         standards = Standards(certain_fits=frozenset(), today=today())
-        notes += [f"{concern} of {best.rent.date}" for concern in standards.concerns_of_age(best.rent.evidence)]
+        concerns = standards.concerns_of_age(best.rent.evidence)
+        notes += [c if c is Concern.UNDATED_PRICE else f"{c} of {best.rent.date}" for c in concerns]
     return ("; ".join(notes),) if notes else ()
 
 
