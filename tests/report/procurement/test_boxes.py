@@ -33,7 +33,7 @@ MEASURE = """
 <script>
 addEventListener("load", async () => {
   const pause = (ms) => new Promise((done) => setTimeout(done, ms));
-  while (!document.documentElement.classList.contains("drawn")) await pause(50);
+  while (!document.documentElement.classList.contains("is-drawn")) await pause(50);
   await pause(300);
   const found = [], heads = [];
   for (const figure of document.querySelectorAll("figure[data-chart]")) {

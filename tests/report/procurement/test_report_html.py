@@ -23,7 +23,7 @@ LOADS = ["image-service", "nightly-job", "training", None]
 DRIVER = """
 <script>
 (async () => {
-  while (!document.documentElement.classList.contains("live")) await new Promise((done) => setTimeout(done, 20));
+  while (!document.documentElement.classList.contains("is-live")) await new Promise((done) => setTimeout(done, 20));
   const section = document.querySelector("section[data-model]"), form = section.querySelector("form.controls");
   const read = () => Object.fromEntries([...section.querySelectorAll("table.options tbody tr")].map((row) =>
     [row.dataset.key, Object.fromEntries([...row.querySelectorAll("[data-cell]")].map((cell) =>

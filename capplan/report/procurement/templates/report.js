@@ -186,7 +186,7 @@
     script.textContent = await unpacked("vega");
     document.head.append(script);
     if (window.vegaEmbed) for (const start of starts) await start();
-    document.documentElement.classList.add("drawn");
+    document.documentElement.classList.add("is-drawn");
   }
 
   /* Draws a figure as wide as its place, anew when that changes; where it cannot be drawn the still picture stays. */
@@ -219,7 +219,7 @@
       section.querySelector("table.options").tBodies[0].insertAdjacentHTML("beforeend", page.tables[`${section.id}-rows`] ?? "");
       startSection(section, page[section.id]);
     }
-    document.documentElement.classList.add("live");
+    document.documentElement.classList.add("is-live");
     await startCharts().catch(() => {});
   }
 
