@@ -476,7 +476,7 @@ def make_report(
         max_usd_per_year: Most that may be paid in any later year.
         max_power_w: Most nameplate power of bought servers, such as 20kW.
         max_rack_units: Most rack units of bought servers.
-        certainty_fraction: Share of scenarios that the second fleet carries; 90% by default.
+        certainty_fraction: Share of scenarios that every fleet is sized for; 90% by default.
         max_price_age_days: Prices that are older count as old, and are not recommended without saying so; 180 by default.
         currency: Also write the cost in this currency, with VAT: EUR at a dated reference rate, or EUR=1.08 at your own price in USD. That of regions by default.
         utilization_fraction: Share of usable memory that may be filled.

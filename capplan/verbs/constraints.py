@@ -83,7 +83,7 @@ class ConstraintFields(PriceFields):
     certainty_fraction: Annotated[
         float | None,
         Option(
-            help="Share of scenarios that the second fleet carries; 90% by default.", flags=("--certainty",),
+            help="Share of scenarios that every fleet is sized for; 90% by default.", flags=("--certainty",),
             metavar="SHARE", words=SHARE, doors=EVERYWHERE,
         ),
     ] = None  # fmt: skip

@@ -4,7 +4,7 @@ from capplan.app.procurement.candidates import speed_tier
 from capplan.core.economics.cost import OwnedCost, RentedCost, break_even, payback_years
 from capplan.core.economics.decide import Answer
 from capplan.core.economics.evidence import Standards
-from capplan.core.economics.options import ProcurementOption, comes_on_boards, reliability, server_of, server_slots
+from capplan.core.economics.options import ProcurementOption, comes_on_boards, reliability, server_of, slots_of
 from capplan.core.gpus.prices import Term
 from capplan.core.numbers import Interval
 from capplan.core.serving.load import Service
@@ -20,6 +20,7 @@ from capplan.report.procurement.types import (
     OptionResponse,
     OptionRow,
     OptionSpeed,
+    OptionStated,
 )
 from capplan.shapes.types import PlanDocument, PlannedFit
 
@@ -45,6 +46,7 @@ def option_row(
         speed=_speed(option, estimate),
         response=_response(option, answer),
         count=_count(option, answer),
+        stated=_stated(answer.stated[option.key]),
         memory=OptionMemory(memory_bytes=estimate.memory.total_bytes, usable_bytes=estimate.memory.usable_bytes),
         power=_power(option, answer),
         money=_money(option, answer),
@@ -135,9 +137,10 @@ def _link(option: ProcurementOption) -> str | None:
 def _count(option: ProcurementOption, answer: Answer) -> OptionCount:
     """Return how many GPUs and servers the load takes over the years, and how far they go."""
     money, load, last = answer.case.money, answer.demand.load, option.fleets[-1]
-    form_factor = option.sizing.capacity.candidate.form_factor
-    slots, full = (option.rent.instance_gpus, True) if option.rent else server_slots(form_factor, money)
+    slots, full = slots_of(option, money)
     return OptionCount(
+        reserve_factor=option.reserve,
+        carried_fraction=answer.carried.get(option.key),
         gpus_needed=option.fleet.need,
         gpus=option.fleet.gpus,
         servers=option.fleet.servers,
@@ -159,6 +162,14 @@ def _count(option: ProcurementOption, answer: Answer) -> OptionCount:
         if isinstance(load, Service)
         else None,
         rack_units=option.rack_units,
+    )
+
+
+def _stated(option: ProcurementOption) -> OptionStated:
+    return OptionStated(
+        stated_gpus=option.fleet.gpus,
+        stated_gpus_last_year=option.fleets[-1].gpus,
+        stated_cost_usd_per_year=option.cost_per_year,
     )
 
 

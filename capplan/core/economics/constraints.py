@@ -27,7 +27,7 @@ class NameLists:
 
 
 DEFAULT_CERTAINTY = 0.9
-"""The share of scenarios that the second fleet of a report carries, unless another is asked for."""
+"""The share of scenarios that every fleet of a report is sized for, unless another is asked for."""
 DEFAULT_MAX_PRICE_AGE_DAYS = 180
 """A price that is older counts as old: list rents of one GPU moved by a third within six months in 2026."""
 
@@ -48,7 +48,7 @@ class Constraints:
         max_usd_per_year: Cap on what is paid in any later year, residual value aside. [USD]
         max_power_w: Cap on the nameplate power of bought servers; rented ones stand elsewhere. [W]
         max_rack_units: Cap on the rack units of bought servers.
-        certainty_fraction: Share of the scenarios that the second fleet of a report carries.
+        certainty_fraction: Share of the scenarios that every fleet is sized for.
         max_price_age_days: A price that is older counts as old. [days]
     """
 

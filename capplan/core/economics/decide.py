@@ -8,17 +8,19 @@ from math import ceil
 from capplan.core.economics.constraints import Assumption, CostAssumptions, ExcludedOffer, ReportLoad, admitted_prices
 from capplan.core.economics.cost import OwnedCost, RentedCost, best_reserve, payback_years
 from capplan.core.economics.evidence import Concern, Standards
-from capplan.core.economics.options import Case, ProcurementOption, Scenario, evaluate
-from capplan.core.economics.recommend import Decision, aged_worth, ranking, recommend, safer_nearby, worth
+from capplan.core.economics.options import Case, ProcurementOption, evaluate
+from capplan.core.economics.recommend import Decision, plainer_nearby, ranking, recommend, worth
 from capplan.core.economics.uncertainty import (
     Confidence,
-    Drawn,
+    Draws,
+    LoadsToCarry,
     LoadSwitch,
     PriceSpread,
     TornadoBar,
     Uncertainty,
     confidence,
-    draw,
+    cost_in_scenarios,
+    draws_of,
     load_switches,
     sensitivity,
     switching_price_factor,
@@ -31,7 +33,6 @@ from capplan.core.serving.servers import replicas_for_rate
 from capplan.core.serving.sizing import Infeasible, Sizing, size_fleets
 
 _CONTENDERS = 8
-_SCENARIOS = 400
 LEADING = 15
 """Options of the main table; the others are in the appendix."""
 _LEADING_OF_A_GPU = 3
@@ -71,7 +72,12 @@ class DayMix:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """The decision for one model; options that may be chosen come first, best first."""
+    """The decision for one model; options that may be chosen come first, best first.
+
+    Every option has the fleet that carries the share of the scenarios that is asked for; `stated` holds the options
+    with the fleet for the load as stated, which suffices where every estimate is right, `carried` the share of the
+    scenarios that each option's fleet carries, both by key.
+    """
 
     demand: ReportLoad
     case: Case
@@ -85,7 +91,8 @@ class Answer:
     stress: Mapping[str, Stress]
     day_mix: DayMix | None
     uncertainty: Uncertainty
-    assured: "AssuredFleet | None" = None
+    stated: Mapping[str, ProcurementOption]
+    carried: Mapping[str, float]
     not_considered: tuple[Infeasible, ...] = ()
     left_out: tuple[ExcludedOffer, ...] = ()
     payback: "Payback | None" = None
@@ -127,18 +134,6 @@ class Payback:
     staff_usd: float | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AssuredFleet:
-    """The choice with a fleet that carries a stated share of the scenarios, and what the extra certainty costs.
-
-    `option` is None where no number of GPUs carries that share.
-    """
-
-    share: float
-    option: ProcurementOption | None
-    extra_usd_per_year: float | None
-
-
 def decide(
     candidates: Sequence[Candidate],
     *,
@@ -152,16 +147,20 @@ def decide(
     sized = size_fleets([candidate for candidate in candidates if refused[candidate.gpu] is None], demand.load)
     sizings = tuple(sizing for sizing in sized if isinstance(sizing, Sizing))
     offers = _admitted_offers(rents, purchases, standards)
-    wide = _priced_case(demand, sizings, offers)
+    uncertainty = _uncertainty(demand, sizings)
+    draws = draws_of(uncertainty)
+    wide, loads = _with_reserve(_priced_case(demand, sizings, offers), draws, standards.constraints.certainty_fraction)
+    if loads is not None:
+        standards = replace(standards, uncertain=_insufficient(loads, sizings, standards))
     case, beaten = _with_best_rents(wide, standards)
     options = evaluate(case)
-    uncertainty = _uncertainty(demand, sizings)
-    drawn, standards = _judged_by_scenarios(case, options, uncertainty, standards)
+    standards = replace(
+        standards, outdone=plainer_nearby(case, ranking(case, options, standards=standards), standards=standards)
+    )
     chosen = recommend(case, options, standards=standards)
     ranked = ranking(case, options, standards=standards)
     rest = [option for option in options if option not in ranked]
     choice = chosen.choice
-    sure = confidence(drawn, choice) if choice and drawn else None
     return Answer(
         standards=standards,
         demand=demand,
@@ -176,9 +175,11 @@ def decide(
         left_out=(*offers.left_out, *beaten),
         payback=_payback(ranked, demand.money),
         limits=_limit_prices(wide, demand, rents, purchases, standards, choice=choice),
+        stated={option.key: option for option in evaluate(replace(case, reserve=None))},
+        carried={option.key: loads.carried(option) for option in options} if loads else {},
         ranked=tuple(ranked),
         recommendation=chosen,
-        confidence=sure,
+        confidence=_confidence(case, ranked, draws, loads, standards) if choice else None,
         tornado_bars=sensitivity(case, choice, uncertainty=uncertainty, standards=standards) if choice else (),
         load_switches=()
         if choice is None or isinstance(case.load, OneGpu)
@@ -187,26 +188,20 @@ def decide(
         stress={option.key: stress for option in options if (stress := _stress(case, option))},
         day_mix=_day_mix(case, choice) if choice else None,
         uncertainty=uncertainty,
-        assured=_assured(case, choice, sure, standards.constraints.certainty_fraction) if choice and sure else None,
     )
 
 
-def _assured(case: Case, choice: ProcurementOption, sure: Confidence, share: float) -> AssuredFleet | None:
-    """Size the choice so that a share of the scenarios is carried; None where no load is stated."""
+def _with_reserve(case: Case, draws: Draws, share: float) -> tuple[Case, LoadsToCarry | None]:
+    """Return the case with fleets that carry a share of the scenarios; unchanged where no load is stated."""
     if isinstance(case.load, OneGpu):
-        return None
-    need = sure.need_for(share)
-    if need is None:
-        return AssuredFleet(share=share, option=None, extra_usd_per_year=None)
-    last = choice.fleets[-1]
-    if need <= last.gpus - last.spares * last.gpus_per_server:
-        return AssuredFleet(share=share, option=choice, extra_usd_per_year=0.0)
-    narrow = replace(case, sizings=tuple(sizing for sizing in case.sizings if sizing.gpu == choice.gpu))
-    found = {option.key: option for option in evaluate(narrow, Scenario(need=need / last.need))}.get(choice.key)
-    extra = None
-    if found and found.cost and choice.cost:
-        extra = found.cost.per_year - choice.cost.per_year
-    return AssuredFleet(share=share, option=found, extra_usd_per_year=extra)
+        return case, None
+    loads = LoadsToCarry(case, draws)
+    return replace(case, reserve=loads.reserve(share)), loads
+
+
+def _insufficient(loads: LoadsToCarry, sizings: Sequence[Sizing], standards: Standards) -> frozenset[str]:
+    share = standards.constraints.certainty_fraction
+    return frozenset(sizing.gpu for sizing in sizings if not loads.suffices(share, sizing.gpu))
 
 
 def _limit_prices(
@@ -218,15 +213,12 @@ def _limit_prices(
     *,
     choice: ProcurementOption | None,
 ) -> tuple[LimitPrice, ...]:
-    """Return the constraints without which the best option would cost less than the choice.
-
-    What the scenarios say of an option holds without a constraint, too: an option that was passed over because it
-    carries too few of them is not one that the constraint has cost.
-    """
+    """Return the constraints without which the best option would cost less than the choice."""
     found = []
     for name, constraints in standards.constraints.relaxed().items():
         freer = replace(standards, constraints=constraints)
-        case, _ = _with_best_rents(_priced_case(demand, wide.sizings, _admitted_offers(rents, purchases, freer)), freer)
+        priced = _priced_case(demand, wide.sizings, _admitted_offers(rents, purchases, freer))
+        case, _ = _with_best_rents(replace(priced, reserve=wide.reserve), freer)
         ranked = ranking(case, evaluate(case), standards=freer)
         if ranked and (choice is None or worth(case, ranked[0]) < worth(case, choice)):
             found.append(LimitPrice(constraint=name, option=ranked[0]))
@@ -252,53 +244,15 @@ def _payback(ranked: Sequence[ProcurementOption], money: CostAssumptions) -> Pay
     return None
 
 
-def _judged_by_scenarios(
-    case: Case, options: Sequence[ProcurementOption], uncertainty: Uncertainty, standards: Standards
-) -> tuple[Drawn | None, Standards]:
-    """Draw scenarios, and return the standards with the share of them that each contender's fleet carries.
-
-    Where the option that is best by these shares was not drawn, more contenders are.
-    """
-    ranked = ranking(case, options, standards=standards)
-    if not ranked:
-        return None, standards
-    asks_certainty = not isinstance(case.load, OneGpu)
-    most = _CONTENDERS
-    while True:
-        cheapest = sorted(ranked, key=lambda option: (worth(case, option), option.key))[:most]
-        sound = standards.of_full_evidence(ranked)[:most]
-        contenders = list({option.key: option for option in (*ranked[:1], *sound, *cheapest)}.values())
-        spreads = {option.key: spread for option in contenders if (spread := _price_spread(option, standards))}
-        drawn = draw(case, contenders, uncertainty=uncertainty, scenarios=_SCENARIOS, spreads=spreads)
-        if not asks_certainty:
-            return drawn, standards
-        judged = replace(standards, carried={option.key: drawn.carried(option) for option in contenders})
-        judged = replace(judged, uncertain=_uncertain(case, drawn, judged))
-        again = ranking(case, options, standards=judged)
-        judged = replace(judged, outdone=safer_nearby(case, again, standards=judged))
-        again = ranking(case, options, standards=judged)
-        if again[0].key in judged.carried:
-            return drawn, judged
-        most += _CONTENDERS
-
-
-def _uncertain(case: Case, drawn: Drawn, standards: Standards) -> frozenset[str]:
-    """Return the keys of the contenders that carry too few scenarios, but for the one that is cheapest when it does.
-
-    Every contender is costed with the fleet that carries the share of scenarios asked for. Where the cheapest of these
-    fleets is that of an option that is smaller as stated, that option stays, and is recommended with the larger fleet.
-    """
-    share = standards.constraints.certainty_fraction
-    sound = standards.of_full_evidence(drawn.contenders) or list(drawn.contenders)
-    costs = {}
-    for option in sound:
-        fleet = _assured(case, option, confidence(drawn, option), share)
-        if fleet is not None and fleet.option is not None:
-            costs[option.key] = aged_worth(case, fleet.option, standards)
-    best = min(costs, key=lambda key: (costs[key], key), default=None)
-    if best is None:
-        return frozenset()
-    return frozenset(option.key for option in sound if standards.carried[option.key] < share and option.key != best)
+def _confidence(
+    case: Case, ranked: Sequence[ProcurementOption], draws: Draws, loads: LoadsToCarry | None, standards: Standards
+) -> Confidence:
+    """Return how sure the first option is, among the cheapest and the best of full evidence."""
+    cheapest = sorted(ranked, key=lambda option: (worth(case, option), option.key))[:_CONTENDERS]
+    sound = standards.of_full_evidence(ranked)[:_CONTENDERS]
+    contenders = list({option.key: option for option in (ranked[0], *sound, *cheapest)}.values())
+    spreads = {option.key: spread for option in contenders if (spread := _price_spread(option, standards))}
+    return confidence(case, cost_in_scenarios(case, contenders, draws=draws, spreads=spreads), ranked[0], loads)
 
 
 def _price_spread(option: ProcurementOption, standards: Standards) -> PriceSpread | None:
@@ -325,7 +279,9 @@ def _day_mix(case: Case, choice: ProcurementOption) -> DayMix | None:
     if not isinstance(case.load, Service) or not case.load.daily_per_s or by_hour is None:
         return None
     needs = [
-        replicas_for_rate(rate_per_s=rate, per_replica_per_s=choice.operating_point.rate_per_s) if rate else 0
+        replicas_for_rate(rate_per_s=choice.reserve * rate, per_replica_per_s=choice.operating_point.rate_per_s)
+        if rate
+        else 0
         for rate in case.load.weekly_per_s
     ]
     held = choice.fleet.spares

@@ -1,7 +1,7 @@
 """Decide which options may be recommended, by how far their speed and their price can be trusted."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import date, timedelta
 from enum import StrEnum
@@ -53,7 +53,7 @@ class Concern(StrEnum):
     DRIVER_LICENCE = "driver licence excludes data centres"
     OTHER_VENDOR = "needs porting, and no whole step was timed on its architecture"
     FEW_SCENARIOS = "carries the load in too few scenarios"
-    SAFER_NEARBY = "a clearly safer fleet costs at most 5 % more"
+    PLAINER_NEARBY = "a plainer fleet costs little more"
 
 
 PRICE_CONCERNS = frozenset({
@@ -65,6 +65,8 @@ PRICE_CONCERNS = frozenset({
 AGE_CONCERNS = frozenset({Concern.OLD_PRICE, Concern.EXPIRED_QUOTE})
 """What is said of a price whose validity has ended; it ranks an option by a higher price, not behind all others."""
 _OUTDATED_DAYS = 2 * 365.25
+LITTLE_USD_PER_YEAR = 500.0
+"""What a plainer fleet may cost more than the cheapest: a few hours of whoever has to care for it. [USD/year]"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,19 +111,18 @@ class Standards:
         today: The day from which the age of prices is counted.
         constraints: What the buyer admits, and the age above which prices count as old.
         drift: How far prices move with their age.
-        carried: Share of the scenarios in which an option's fleet as sized carries the load, by key, where known.
-        uncertain: Keys of options that carry fewer scenarios than asked, and cost more than another where they carry
-            as many.
-        outdone: Keys of options that a clearly safer one outdoes at little cost.
+        uncertain: GPUs of which no number carries the share of the scenarios that is asked.
+        outdone: Keys of options that a plainer one outdoes at little cost.
+        little_usd_per_year: What a plainer fleet may always cost more. [USD/year]
     """
 
     certain_fits: frozenset[str]
     today: date
     constraints: Constraints = field(default_factory=Constraints)
     drift: PriceDrift = NO_DRIFT
-    carried: Mapping[str, float] = field(default_factory=dict)
     uncertain: frozenset[str] = frozenset()
     outdone: frozenset[str] = frozenset()
+    little_usd_per_year: float = LITTLE_USD_PER_YEAR
 
     def admits(self, option: ProcurementOption) -> bool:
         """Return True if an option keeps every cap."""
@@ -145,10 +146,10 @@ class Standards:
         found += self.concerns_of_price(price) if price is not None else ()
         if candidate.is_end_of_sale:
             found.append(Concern.END_OF_SALE)
-        if option.key in self.uncertain:
+        if option.gpu in self.uncertain:
             found.append(Concern.FEW_SCENARIOS)
         if option.key in self.outdone:
-            found.append(Concern.SAFER_NEARBY)
+            found.append(Concern.PLAINER_NEARBY)
         return tuple(found)
 
     def weaknesses(self, option: ProcurementOption) -> tuple[Concern, ...]:

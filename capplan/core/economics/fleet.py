@@ -20,7 +20,7 @@ from capplan.core.economics.cost import (
 )
 from capplan.core.economics.decide import Answer
 from capplan.core.economics.evidence import Concern, Standards, Taken, caps_exceeded
-from capplan.core.economics.options import ProcurementOption, server_of, server_slots, spare_servers
+from capplan.core.economics.options import ProcurementOption, server_of, server_slots, slots_of, spare_servers
 from capplan.core.economics.packing import Packing, Tenant, pack
 from capplan.core.economics.recommend import may_be_chosen
 from capplan.core.formulas import HOURS_PER_YEAR
@@ -250,12 +250,12 @@ def tenants_on(
     years: float = 0.0,
     shares: Sequence[float] | None = None,
 ) -> list[Tenant]:
-    """Return the services as tenants of one kind of GPU."""
+    """Return the services as tenants of one kind of GPU, each with the reserve of its own decision."""
     made = []
     for service, share in zip(services, shares or (1.0,) * len(services), strict=True):
         load = service.answer.demand.load
         sizing = next(sizing for sizing in service.answer.case.sizings if sizing.gpu == gpu)
-        grown = (1 + load.growth_per_year_fraction) ** years * factor
+        grown = (1 + load.growth_per_year_fraction) ** years * factor * service.answer.case.reserve_of(gpu)
         points = sizing.capacity.candidate.points
         made.append(
             Tenant(
@@ -298,7 +298,7 @@ def _option(
     money = services[0].answer.case.money
     packings = [packed(year, (1.0,) * len(services)) for year in range(1, money.years + 1)]
     candidate = option.sizing.capacity.candidate
-    slots, full = (option.rent.instance_gpus, True) if option.rent else server_slots(candidate.form_factor, money)
+    slots, full = slots_of(option, money)
     most = max(packing.gpus for packing in packings)
     spares = max(
         spare_servers(service.answer.demand.load, money, need=most, server_slots=slots, full_servers=full)

@@ -1,6 +1,6 @@
 """Work out every way to meet a load: GPU by GPU, bought or rented, with its fleet, energy and cost."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from capplan.core import formulas
@@ -29,7 +29,9 @@ _FULL_BOARDS = ("SXM", "OAM")
 class Case:
     """All that a decision rests on: the load, the money, the GPUs that can carry it, their prices.
 
-    `rents` holds the cheapest price of every GPU and term, `purchases` what a GPU costs to buy.
+    `rents` holds the cheapest price of every GPU and term, `purchases` what a GPU costs to buy. `reserve` returns the
+    factor on the load that fleets are sized for, of a GPU in servers of so many slots that come only full or not; None
+    sizes them for the load as stated.
     """
 
     load: Load
@@ -37,6 +39,15 @@ class Case:
     sizings: tuple[Sizing, ...]
     rents: tuple[Price, ...]
     purchases: tuple[PurchasePrice, ...]
+    reserve: "Reserve | None" = None
+
+    def reserve_of(self, gpu: str, *, server_slots: int = 1, full_servers: bool = True) -> float:
+        """Return the factor on the load that a fleet is sized for; 1 is the load as stated."""
+        return 1.0 if self.reserve is None else self.reserve(gpu, server_slots, full_servers)
+
+
+Reserve = Callable[[str, int, bool], float]
+"""Returns the factor on the load by GPU, slots of a server, and whether servers come only full."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +55,7 @@ class Scenario:
     """What is varied around a case: factors on what was given, 1 where it holds.
 
     `latency` scales a GPU's batch times, `own_price` the price of single options by key; `largest_batch` fixes how all
-    GPUs are run; `need` scales the GPUs that each year needs, redundancy aside.
+    GPUs are run.
     `start_up_s` and `cpu_s_per_sample` stand in for the load's and the host's. [s]
     """
 
@@ -56,7 +67,6 @@ class Scenario:
     purchase_price: float = 1.0
     largest_batch: int | None = None
     money: CostAssumptions | None = None
-    need: float = 1.0
     start_up_s: float | None = None
     cpu_s_per_sample: float | None = None
 
@@ -70,7 +80,8 @@ class ProcurementOption:
 
     `finish_s` is how long the first year's fleet takes for one run of a job or a training, spares aside; None for a
     service. [s] `follows_hours` is True where machines are rented only in a service's hours of use. `fleets` are those
-    of each year; a bought fleet is the last year's from the first day.
+    of each year; a bought fleet is the last year's from the first day. They are sized for `reserve` times the peaks of
+    each year, `peaks_per_s`.
     """
 
     gpu: str
@@ -80,7 +91,8 @@ class ProcurementOption:
     fleets: tuple[Fleet, ...]
     gpu_hours_by_year: tuple[float, ...]
     samples_by_year: tuple[float, ...]
-    sized_for_per_s: tuple[float, ...]
+    peaks_per_s: tuple[float, ...]
+    reserve: float = 1.0
     rent: Price | None = None
     purchase: PurchasePrice | None = None
     energy: Energy | None = None
@@ -116,20 +128,30 @@ class ProcurementOption:
     @property
     def headroom_fraction(self) -> float:
         """Return how far the fleet's capacity exceeds the first year's peak rate, redundancy not counted."""
-        fleet = self.fleet
-        usable = fleet.gpus - fleet.spares * fleet.gpus_per_server
-        return usable * self.operating_point.rate_per_s / self.peak_per_s - 1
+        return self._carried_factor(0) - 1
 
     @property
-    def peak_per_s(self) -> float:
-        """Return the rate that the first year's fleet was sized for. [1/s]"""
-        return self.sized_for_per_s[0]
+    def carried_factor(self) -> float:
+        """Return how many times the last year's peak its fleet carries, redundancy not counted."""
+        return self._carried_factor(-1)
+
+    def _carried_factor(self, year: int) -> float:
+        fleet = self.fleets[year]
+        usable = fleet.gpus - fleet.spares * fleet.gpus_per_server
+        return usable * self.operating_point.rate_per_s / self.peaks_per_s[year]
 
 
 def rent_key(price: Price) -> str:
     """Return the key of the option that rents at a price."""
     beside = "/weak" * price.is_beside_sound + "/quote" * price.is_own_beside
     return f"{price.gpu}/{price.term.value}{'/marketplace' * price.is_marketplace}{beside}"
+
+
+def slots_of(option: ProcurementOption, money: CostAssumptions) -> tuple[int, bool]:
+    """Return the GPUs of one of an option's servers or instances, and whether these come only full."""
+    if option.rent is not None:
+        return option.rent.instance_gpus, True
+    return server_slots(option.sizing.capacity.candidate.form_factor, money)
 
 
 def evaluate(case: Case, scenario: Scenario = BASE) -> tuple[ProcurementOption, ...]:
@@ -207,12 +229,39 @@ def spare_servers(load: Load, money: CostAssumptions, *, need: int, server_slots
     )
 
 
+def recosted(case: Case, option: ProcurementOption, scenario: Scenario) -> ProcurementOption:
+    """Return an option with the fleet that it has, timed and priced as in a scenario.
+
+    A service whose limit the scenario breaks keeps its fleet, too: what it costs does not change by that.
+    """
+    factor, point = scenario.latency.get(option.gpu, 1.0), option.operating_point
+    limit_s = case.load.latency_limit_s * scenario.limit if isinstance(case.load, Service) else None
+    capacity = option.sizing.capacity.fed_by(scenario.cpu_s_per_sample)
+    held = capacity.operating_points(limit_s=limit_s, latency_factor=factor)
+    slower = replace(point, rate_per_s=point.rate_per_s / factor)
+    same = next((each for each in held if each.largest_batch == point.largest_batch), slower)
+    question = _Options(
+        case=case,
+        scenario=scenario,
+        sizing=option.sizing,
+        operating_point=same.with_others(point.beside),
+        reserve=option.reserve,
+    )
+    return question.option(
+        option.fleets,
+        term=option.term,
+        rent=option.rent and question.varied_rent(option.rent),
+        purchase=option.purchase and question.varied_purchase(option.purchase),
+    )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Options:
     case: Case
     scenario: Scenario
     sizing: Sizing
     operating_point: OperatingPoint
+    reserve: float = 1.0
 
     @property
     def load(self) -> Load:
@@ -257,11 +306,9 @@ class _Options:
         )
 
     def need(self, rate_per_s: float) -> int:
-        """Return the GPUs that carry a rate, redundancy aside."""
-        alone_per_s = self.operating_point.rate_per_s
-        return ceil_guarded(
-            self.scenario.need * replicas_for_rate(rate_per_s=rate_per_s, per_replica_per_s=alone_per_s)
-        )
+        """Return the GPUs that carry a rate with the reserve, redundancy aside."""
+        carried_per_s = self.operating_point.rate_per_s
+        return replicas_for_rate(rate_per_s=self.reserve * rate_per_s, per_replica_per_s=carried_per_s)
 
     def follows_hours(self, term: Term | None) -> bool:
         """Return True if what is rented under a term follows the hours of use of a service."""
@@ -317,12 +364,15 @@ class _Options:
         A larger batch hides more of the exchange of gradients, so that a slow link asks GPUs that train together for
         another batch.
         """
-        placed = self._training_in(server_slots, full_servers) if self.operating_point.parallel else self
+        reserve = self.case.reserve_of(self.sizing.gpu, server_slots=server_slots, full_servers=full_servers)
+        placed = replace(self, reserve=reserve)
+        if self.operating_point.parallel:
+            placed = placed._training_in(server_slots, full_servers)
         return placed, placed.fleets(server_slots=server_slots, full_servers=full_servers)
 
     def _training_in(self, server_slots: int, full_servers: bool) -> "_Options":
         point = self.sizing.capacity.fed_by(self.scenario.cpu_s_per_sample).operate_in_servers(
-            self.peaks_per_s()[0],
+            self.reserve * self.peaks_per_s()[0],
             server_slots=server_slots,
             full_servers=full_servers,
             latency_factor=self.scenario.latency.get(self.sizing.gpu, 1.0),
@@ -380,7 +430,8 @@ class _Options:
             purchase=purchase,
             energy=energy,
             cost=cost,
-            sized_for_per_s=self.peaks_per_s(),
+            peaks_per_s=self.peaks_per_s(),
+            reserve=self.reserve,
             finish_s=self.finish_s(fleets[0]),
             follows_hours=self.follows_hours(term),
             rack_units=fleets[-1].servers * self.server.rack_units if purchase else None,
@@ -437,18 +488,23 @@ class _Options:
         ceiling = self.case.load.utilization_ceiling_fraction
         return formulas.load_share(samples, gpus_up, self.operating_point.rate_per_s, ceiling)
 
-    def rented(self, price: Price) -> ProcurementOption:
+    def varied_rent(self, price: Price) -> Price:
         factor = self.scenario.rent_price * self.scenario.own_price.get(rent_key(price), 1.0)
-        varied = replace(price, usd_per_hour=price.usd_per_hour * factor)
+        return replace(price, usd_per_hour=price.usd_per_hour * factor)
+
+    def varied_purchase(self, price: PurchasePrice) -> PurchasePrice:
+        factor = self.scenario.purchase_price * self.scenario.own_price.get(f"{price.gpu}/{Term.BUY.value}", 1.0)
+        return replace(price, usd=price.usd * factor)
+
+    def rented(self, price: Price) -> ProcurementOption:
         placed, grown = self.in_servers(server_slots=price.instance_gpus, full_servers=True)
-        return placed.option(placed.committed(grown, price.term), term=price.term, rent=varied)
+        fleets = placed.committed(grown, price.term)
+        return placed.option(fleets, term=price.term, rent=self.varied_rent(price))
 
     def bought(self, price: PurchasePrice) -> ProcurementOption:
-        factor = self.scenario.purchase_price * self.scenario.own_price.get(f"{price.gpu}/{Term.BUY.value}", 1.0)
-        varied = replace(price, usd=price.usd * factor)
         slots, full = server_slots(self.sizing.capacity.candidate.form_factor, self.money)
         placed, grown = self.in_servers(server_slots=slots, full_servers=full)
-        return placed.option((grown[-1],) * len(grown), term=Term.BUY, purchase=varied)
+        return placed.option((grown[-1],) * len(grown), term=Term.BUY, purchase=self.varied_purchase(price))
 
     def unpriced(self) -> ProcurementOption:
         slots, full = server_slots(self.sizing.capacity.candidate.form_factor, self.money)

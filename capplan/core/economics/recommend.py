@@ -71,31 +71,53 @@ def ranking(case: Case, options: Sequence[ProcurementOption], *, standards: Stan
     certain = [option for option in allowed if standards.fits_certainly(option)]
     return sorted(
         certain or allowed,
-        key=lambda option: (bool(standards.weaknesses(option)), aged_worth(case, option, standards), option.key),
+        key=lambda option: (
+            bool(standards.weaknesses(option)),
+            aged_worth(case, option, standards),
+            option.fleets[-1].gpus,
+            option.key,
+        ),
     )
 
 
-_CLEARLY_SAFER = 0.03
-_LITTLE_DEARER = 1.05
+LITTLE_FRACTION = 0.05
+"""What a plainer fleet may cost more, as a share of the least cost."""
+_HALF = 0.5
 
 
-def safer_nearby(case: Case, ranked: Sequence[ProcurementOption], *, standards: Standards) -> frozenset[str]:
-    """Return the keys of the options that another outdoes: clearly safer, and at most 5 % dearer than the first.
+def plainer_nearby(case: Case, ranked: Sequence[ProcurementOption], *, standards: Standards) -> frozenset[str]:
+    """Return the keys of the options that a plainer one outdoes, at little more than what the first costs.
 
-    Clearly safer is a fleet that carries three more scenarios in a hundred.
+    Plainer is a term that binds less, on demand before commitments and these before a purchase and spot, with no more
+    GPUs, or at most half as many GPUs on a term that binds no more. Nothing is outdone where no load is stated.
     """
-    sound = [option for option in standards.of_full_evidence(ranked) if option.key in standards.carried]
-    if not sound:
+    sound = standards.of_full_evidence(ranked)
+    if not sound or isinstance(case.load, OneGpu):
         return frozenset()
     first = sound[0]
-    most = _LITTLE_DEARER * aged_worth(case, first, standards)
+    least = aged_worth(case, first, standards)
+    most = max((1 + LITTLE_FRACTION) * least, least + standards.little_usd_per_year)
     near = [option for option in sound if aged_worth(case, option, standards) <= most]
-    safest = max(near, key=lambda option: (standards.carried[option.key], -aged_worth(case, option, standards)))
-    if standards.carried[safest.key] < standards.carried[first.key] + _CLEARLY_SAFER:
-        return frozenset()
-    return frozenset(
-        option.key for option in near if aged_worth(case, option, standards) < aged_worth(case, safest, standards)
-    )
+    plainer = [option for option in near if _is_plainer(option, first)]
+    taken = min(plainer, key=lambda option: (_bond(option), option.fleets[-1].gpus, worth(case, option)), default=first)
+    worth_of_taken = aged_worth(case, taken, standards)
+    return frozenset(option.key for option in near if aged_worth(case, option, standards) < worth_of_taken)
+
+
+def _is_plainer(option: ProcurementOption, other: ProcurementOption) -> bool:
+    mine, theirs = option.fleets[-1].gpus, other.fleets[-1].gpus
+    if _bond(option) > _bond(other) or mine > theirs:
+        return False
+    return _bond(option) < _bond(other) or mine <= _HALF * theirs
+
+
+def _bond(option: ProcurementOption) -> int:
+    """Return how far a term binds, or leaves one without machines: on demand least, spot most."""
+    if option.term is Term.ON_DEMAND:
+        return 0
+    if option.term is Term.SPOT:
+        return 3
+    return 1 if option.term in COMMITMENT_YEARS else 2
 
 
 def may_be_chosen(case: Case, option: ProcurementOption) -> bool:

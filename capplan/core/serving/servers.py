@@ -9,6 +9,7 @@ last cannot be hidden (Li et al., PyTorch Distributed, VLDB 2020).
 
 import math
 from dataclasses import dataclass
+from enum import StrEnum
 from itertools import product
 
 from capplan.core.formulas import gpus_in_servers, servers_needed
@@ -165,6 +166,14 @@ class Exchange:
         return min(inside, step_s / (step_s + max(exchange_s - _BACKWARD_FRACTION * step_s, last_s)))
 
 
+class Neighbours(StrEnum):
+    """What else trains beside a GPU: nothing, GPUs of its server, or GPUs of other servers, too."""
+
+    ALONE = "alone"
+    WITHIN = "within"
+    ACROSS = "across"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParallelRates:
     """Samples per second of one GPU that trains alone, with others of its server, and with other servers. [1/s]"""
@@ -173,12 +182,21 @@ class ParallelRates:
     within_per_s: float
     across_per_s: float
 
-    def rate_for(self, demand_per_s: float, *, server_slots: int, full_servers: bool) -> float:
-        """Return the rate of one GPU of the smallest fleet that carries a demand. [1/s]"""
+    def beside(self, demand_per_s: float, *, server_slots: int, full_servers: bool) -> Neighbours:
+        """Return what trains beside a GPU of the smallest fleet that carries a demand."""
         if demand_per_s <= self.alone_per_s * _EQUAL and (server_slots == 1 or not full_servers):
-            return self.alone_per_s
+            return Neighbours.ALONE
         fits = ceil_guarded(demand_per_s / self.within_per_s) <= server_slots
-        return self.within_per_s if fits and server_slots > 1 else self.across_per_s
+        return Neighbours.WITHIN if fits and server_slots > 1 else Neighbours.ACROSS
+
+    def of(self, beside: Neighbours) -> float:
+        """Return the rate of one GPU with others beside it. [1/s]"""
+        rates = {
+            Neighbours.ALONE: self.alone_per_s,
+            Neighbours.WITHIN: self.within_per_s,
+            Neighbours.ACROSS: self.across_per_s,
+        }
+        return rates[beside]
 
 
 def parallel_rates(

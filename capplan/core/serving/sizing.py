@@ -15,7 +15,7 @@ from capplan.core.serving.response import (
     response_curves,
     responses,
 )
-from capplan.core.serving.servers import ParallelRates, parallel_rates, replicas_for_rate
+from capplan.core.serving.servers import Neighbours, ParallelRates, parallel_rates, replicas_for_rate
 from capplan.core.serving.simulation import greedy_batching
 
 _CHECK = 20_000
@@ -27,19 +27,28 @@ _NEARLY = 0.99
 class OperatingPoint:
     """How a GPU is run: its largest batch, and the samples per second that one then carries. [1/s]
 
-    For training, `parallel` holds the rates alone, with others of its server and across servers.
+    For training, `parallel` holds the rates alone, with others of its server and across servers, of which `beside`
+    names the one that counts.
     """
 
     largest_batch: int
     rate_per_s: float
     parallel: ParallelRates | None = None
+    beside: Neighbours = Neighbours.WITHIN
 
     def in_servers(self, demand_per_s: float, *, server_slots: int, full_servers: bool) -> "OperatingPoint":
         """Return the point with the rate that GPUs keep when they train together in servers of a size."""
         if self.parallel is None:
             return self
-        rate = self.parallel.rate_for(demand_per_s, server_slots=server_slots, full_servers=full_servers)
-        return replace(self, rate_per_s=rate)
+        return self.with_others(
+            self.parallel.beside(demand_per_s, server_slots=server_slots, full_servers=full_servers)
+        )
+
+    def with_others(self, beside: Neighbours) -> "OperatingPoint":
+        """Return the point with the rate that a GPU keeps beside others of the same training."""
+        if self.parallel is None:
+            return self
+        return replace(self, rate_per_s=self.parallel.of(beside), beside=beside)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,15 +132,20 @@ class Capacity:
     ) -> OperatingPoint:
         """Return how GPUs that train together are run in servers of a size: the smallest batch of nearly the most."""
         held = self.operating_points(limit_s=None, latency_factor=latency_factor)
-        placed = [
-            point.in_servers(demand_per_s, server_slots=server_slots, full_servers=full_servers)
-            for point in held
-            if largest_batch in (None, point.largest_batch)
-        ]
-        found = _smallest_of_nearly_the_most(placed)
-        if found is None:
+        asked = [point for point in held if largest_batch in (None, point.largest_batch)]
+        if not asked:
             raise ValueError(f"{self.candidate.gpu} has no batch {largest_batch}")
-        return found
+        return best_in_servers(asked, demand_per_s, server_slots=server_slots, full_servers=full_servers)
+
+
+def best_in_servers(
+    held: Sequence[OperatingPoint], demand_per_s: float, *, server_slots: int, full_servers: bool
+) -> OperatingPoint:
+    """Return the smallest batch of nearly the most among points of GPUs that train together for a demand. [1/s]"""
+    placed = [point.in_servers(demand_per_s, server_slots=server_slots, full_servers=full_servers) for point in held]
+    found = _smallest_of_nearly_the_most(placed)
+    assert found is not None, "a GPU has a batch"
+    return found
 
 
 def _smallest_of_nearly_the_most(points: Sequence[OperatingPoint]) -> OperatingPoint | None:
@@ -291,12 +305,6 @@ def _serves(response: Response, service: Service) -> bool:
         and response.percentile_s.expected <= service.latency_limit_s
         and response.load_fraction <= service.utilization_ceiling_fraction * (1 + 1e-9)
     )
-
-
-def fewest_possible(service: Service, candidate: Candidate) -> int:
-    """Return a lower bound on the replicas at peak: full batches and no waiting."""
-    best = max(point.batch / point.latency_s.expected for point in candidate.points)
-    return replicas_for_rate(rate_per_s=service.peak_per_s, per_replica_per_s=best)
 
 
 def exact_mean_s(service: Service, sizing: Sizing) -> float | None:

@@ -121,7 +121,9 @@ class LivePart(PageBlock):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SigningLine(PageBlock):
-    """Lines on which the decision is signed on paper."""
+    """Lines on which the decision is signed on paper, with the budget that is stated."""
+
+    budget: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

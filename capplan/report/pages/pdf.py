@@ -98,7 +98,7 @@ def _blocks(blocks: Iterable[Block], pictures: dict[str, bytes]) -> Iterator[dic
         elif isinstance(block, Listing):
             yield {"kind": "listing", "text": block.text}
         elif isinstance(block, SigningLine):
-            yield {"kind": "signature"}
+            yield {"kind": "signature", "budget": f"Budget: {block.budget}" if block.budget else "Budget"}
 
 
 def _spans(text: str | Line) -> list[dict[str, Any]]:

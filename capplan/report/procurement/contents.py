@@ -28,6 +28,7 @@ from capplan.report.procurement.charts.money import charts
 from capplan.report.procurement.charts.speed import fleets_chart
 from capplan.report.procurement.checks import CHECKS_TITLE, checks_table
 from capplan.report.procurement.fleet import SHARING_WORDS, fleet_cards, fleet_table, inventory_table, sharing_table
+from capplan.report.procurement.in_short import budget_words
 from capplan.report.procurement.live import SHOWN, LiveParts
 from capplan.report.procurement.money_tables import (
     TERMS_TITLE,
@@ -219,6 +220,11 @@ def _decision(report: Report, model: ModelReport, drawn: Drawn, live: LiveParts)
         on=HTML,
     )
     yield Cards(figures=shown, on=EVERYWHERE - HTML)
+    yield Lines([verdict.in_short] if verdict.in_short else [], look="in-short")
+    is_load = not isinstance(report.demand.load, OneGpu)
+    signed_on = (HTML if shown else NOWHERE) | (PDF if has_price and is_load else NOWHERE)
+    budget = budget_words(report.demand.constraints)
+    yield SigningLine(budget=budget, on=NOWHERE if is_brief else signed_on)
     licences = software_words([option for option in model.options if option.evidence.is_leading])
     listed = Lines(licences, role=LineRole.ITEM, look="licence")
     yield replace(listed, on=HTML)
@@ -241,14 +247,12 @@ def _decision(report: Report, model: ModelReport, drawn: Drawn, live: LiveParts)
     )  # fmt: skip
     yield _titled("The leading options", leading, look="generated", on=HTML | PDF | XLSX if has_price else HTML)
     yield Lines([_trust(model)], role=LineRole.SMALL, on=HTML | PDF)
-    yield Charts(charts=lambda: _leads(drawn()), share="72%" if is_brief else "58%", on=PDF)
-    is_load = not isinstance(report.demand.load, OneGpu)
-    signed_on = (HTML if shown else NOWHERE) | (PDF if has_price and is_load else NOWHERE)
-    yield SigningLine(on=NOWHERE if is_brief else signed_on)
+    if is_brief:
+        yield Charts(charts=lambda: _leads(drawn()), share="72%", on=PDF)
 
 
 def _leads(drawn: Sequence[Chart]) -> list[Chart]:
-    """Return the charts that stand on page one of a PDF."""
+    """Return the charts that stand beside the decision of one of several services in a PDF."""
     return [chart for chart in drawn if chart.identity.endswith(("-years", "-sensitivity"))]
 
 
@@ -323,7 +327,7 @@ def _charts(report: Report, model: ModelReport, identity: str, drawn: Drawn) -> 
     """Return the charts that do not stand on page one."""
     blocks = [
         Charts(charts=lambda: drawn()[1:], look="charts", on=HTML),
-        Charts(charts=lambda: [chart for chart in drawn() if not _leads([chart])], on=PDF),
+        Charts(charts=drawn, on=PDF),
     ]
     return Section(
         blocks, key=f"{identity}-charts", title="Charts", entry="Charts", look="page detail",

@@ -100,7 +100,7 @@ class ModelReportDocument(msgspec.Struct, frozen=True, kw_only=True):
 class ReportDocument(msgspec.Struct, frozen=True, kw_only=True):
     """What `capplan report -o FILE.json` writes. Amounts are US dollars before tax; null is unknown."""
 
-    schema_version: Literal[4]
+    schema_version: Literal[5]
     kind: Literal["report"]
     title: str
     created: date

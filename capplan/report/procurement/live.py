@@ -236,7 +236,6 @@ def _data(report: Report, model: ModelReport) -> dict[str, Any]:
         **_run_of(load),
         "minimums": {row.offer.provider: row.offer.minimum_s for row in model.options if row.offer.minimum_s},
         "written": to_plain(_columns(model)),
-        "certain": _certain_words(model),
         "choice": model.verdict.choice,
         "runnerUp": model.verdict.runner_up,
         "frontEnds": front_ends(report, model) if labels else None,
@@ -258,6 +257,7 @@ def _data(report: Report, model: ModelReport) -> dict[str, Any]:
                 "rate": row.speed.rate_per_gpu_per_s, "rates": _parallel(row),
                 "latency": row.response.latency_s.expected, "label": labels.get(row.key, ""),
                 "offer": figures.offer(row), "spares": row.count.spares, "provider": row.offer.provider,
+                "reserve": row.count.reserve_factor,
                 "others": _others_of(row, others),
                 "commitment": COMMITMENT_YEARS.get(Term(row.offer.term), 0) if row.offer.price_usd is not None else 0,
                 "aged": row.evidence.aged_factor,
@@ -266,15 +266,6 @@ def _data(report: Report, model: ModelReport) -> dict[str, Any]:
             for row in model.options
         ],
     }  # fmt: skip
-
-
-def _certain_words(model: ModelReport) -> str:
-    """Return what stands behind the cost of the choice as stated, where a larger fleet of it is recommended."""
-    assured, choice = model.verdict.assured, model.option(model.verdict.choice)
-    if assured is None or assured.gpus is None or choice is None or assured.gpus <= choice.count.gpus:
-        return ""
-    share, cost = figures.fraction(assured.share_fraction), figures.headline_money(assured.cost_usd_per_year)
-    return f" for the load as stated; {assured.gpus} GPUs carry {share} of the scenarios at {cost} USD"
 
 
 def _start_up_limits(load: Load) -> dict[str, float | None]:

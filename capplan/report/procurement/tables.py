@@ -13,7 +13,6 @@ from capplan.report.procurement import figures
 from capplan.report.procurement.charts.money import compared
 from capplan.report.procurement.money_tables import local_cards, obligation_card, total_card
 from capplan.report.procurement.types import (
-    AssuredRow,
     InfeasibleGpu,
     Measured,
     ModelReport,
@@ -40,6 +39,8 @@ from capplan.units import (
 )
 
 CONVENTIONS = (
+    "Every fleet is sized for so much more than the stated load that it suffices in the share of scenarios asked for "
+    "(certainty). 'As stated' is the fleet that would do if every estimate were right.",
     "Amounts are US dollars before tax, at today's prices; flows fall at year ends.",
     "Cost per year is the equivalent annual cost: net present cost over the annuity factor. Total cost is "
     "undiscounted: all outlays less the residual value.",
@@ -69,7 +70,6 @@ def cards(report: Report, model: ModelReport) -> tuple[KeyFigure, ...]:
         return ()
     if isinstance(load, OneGpu):
         return _cards_of_one_gpu(model, row)
-    row, stated = _as_recommended(row, verdict.assured), row
     shown = [
         _cost_card(row, verdict),
         total_card(row.money.total_usd or 0.0, row.money.present_usd, report.demand.money),
@@ -77,46 +77,24 @@ def cards(report: Report, model: ModelReport) -> tuple[KeyFigure, ...]:
             row.offer.term, row.money.yearly_usd,
             upfront_fraction=row.offer.upfront_fraction, residual_usd=row.money.residual_usd,
         ),
-        _fleet_card(row, load, stated),
+        _fleet_card(row, load),
     ]  # fmt: skip
     if model.plan.pipeline is not None:
         shown.append(_unit_cost(model, row))
     if isinstance(load, Service):
-        shown.append(_latency_card(row, load, is_stated=row is stated))
+        shown.append(_latency_card(row, load))
     elif row.speed.finish_s is not None:
         shown.insert(0, _finish_card(row, load))
-    shown.append(_scenarios_card(verdict, is_stated=row is stated))
+    shown.append(_scenarios_card(verdict))
     shown += local_cards(report.local, row.money.cost_usd_per_year or 0.0, row.offer.country)
-    if row is not stated:
-        return (*shown, _stated_card(stated))
-    return (*shown, *([_assured_card(verdict.assured)] if verdict.assured is not None else []))
-
-
-def _as_recommended(row: OptionRow, assured: AssuredRow | None) -> OptionRow:
-    """Return the choice with the fleet that is recommended: a larger one where certainty asks for it."""
-    if assured is None or assured.gpus is None or assured.servers is None or assured.gpus <= row.count.gpus:
-        return row
-    last = assured.gpus_last_year or assured.gpus
-    million, stated, cost = row.money.usd_per_million, row.money.cost_usd_per_year, assured.cost_usd_per_year
-    return replace(
-        row,
-        count=replace(
-            row.count, gpus=assured.gpus, servers=assured.servers, gpus_by_year=(*row.count.gpus_by_year[:-1], last)
-        ),
-        speed=replace(row.speed, finish_s=assured.finish_s),
-        money=replace(
-            row.money, cost_usd_per_year=assured.cost_usd_per_year, yearly_usd=assured.yearly_usd,
-            total_usd=assured.total_usd, present_usd=assured.present_usd, residual_usd=assured.residual_usd,
-            usd_per_million=million * cost / stated if million and stated and cost else None,  # of the same samples
-        ),
-    )  # fmt: skip
+    return (*shown, *([_stated_card(row)] if row.has_reserve else []))
 
 
 def _stated_card(row: OptionRow) -> KeyFigure:
-    """Return the fleet that carries the load where every estimate is right, beside a larger one that is recommended."""
-    cost = figures.headline_money(row.money.cost_usd_per_year)
-    note = f"{cost} USD a year, if every estimate is right; the tables below count this fleet"
-    return KeyFigure(label="For the load as stated", figure=counted(row.count.gpus, "GPU"), note=note)
+    """Return the fleet that carries the load where every estimate is right, beside the larger one of the report."""
+    cost = figures.headline_money(row.stated.stated_cost_usd_per_year)
+    note = f"{cost} USD a year; the fleet of this report has a reserve for estimates that are off"
+    return KeyFigure(label="If every estimate is right", figure=counted(row.stated.stated_gpus, "GPU"), note=note)
 
 
 def _cards_of_one_gpu(model: ModelReport, row: OptionRow) -> tuple[KeyFigure, ...]:
@@ -140,18 +118,14 @@ def _cards_of_one_gpu(model: ModelReport, row: OptionRow) -> tuple[KeyFigure, ..
 def _cost_card(row: OptionRow, verdict: Verdict) -> KeyFigure:
     """Return what the choice costs in a year, and between what that lies."""
     ends = (figures.headline_money(verdict.cost_p10_usd), figures.headline_money(verdict.cost_p90_usd))
-    spread = f"{_between(*ends)} in 80 % of scenarios, with the fleet that each needs"
+    spread = f"{_between(*ends)} in 80 % of scenarios, with this fleet"
     return KeyFigure(
         label="Cost per year", figure=f"{figures.headline_money(row.money.cost_usd_per_year)} USD", note=spread
     )
 
 
-def _fleet_card(row: OptionRow, load: Service | Job | TrainingPurchase, stated: OptionRow) -> KeyFigure:
+def _fleet_card(row: OptionRow, load: Service | Job | TrainingPurchase) -> KeyFigure:
     """Return how many GPUs the choice takes, and what for."""
-    if row is not stated:
-        more = f"; {row.count.gpus_last_year} in the last year" * (row.count.gpus_last_year != row.count.gpus)
-        note = f"{row.count.servers} {_domain(row)}; {stated.count.gpus} for the load as stated{more}"
-        return KeyFigure(label="GPUs", figure=figures.whole(row.count.gpus), note=note)
     spare = row.count.spares * (row.count.gpus // row.count.servers)
     when = " by the end of the first year" if load.growth_per_year_fraction > 0 else ""
     why = f"{spare} spare in case {_failing(load.spares)} (spares: {load.spares})" if spare else "none spare"
@@ -165,32 +139,28 @@ def _failing(spares: int) -> str:
     return "a server fails" if spares == 1 else f"{spares} servers fail"
 
 
-def _latency_card(row: OptionRow, load: Service, *, is_stated: bool) -> KeyFigure:
+def _latency_card(row: OptionRow, load: Service) -> KeyFigure:
     """Return the latency percentile at peak against its limit, and what it were at the ends of the estimate.
 
-    It is that of the fleet for the load as stated, also where a larger one is recommended.
+    It is that of the GPUs that the load as stated needs, also where the fleet has more.
     """
     slow_s = row.response.latency_if_slow_s
     is_risky = slow_s is None or slow_s > load.latency_limit_s
     limit = (
         f"limit {format_seconds(load.latency_limit_s)}{', may be exceeded' * is_risky}; "
         f"{format_seconds(row.response.latency_if_fast_s)} to {figures.seconds(slow_s)}"
-        f"{'' if is_stated else ', with the fleet for the load as stated'}"
+        f"{', with the GPUs that the load as stated needs' * row.has_reserve}"
     )
     label, figure = f"{load.percentile:g}th percentile at peak", format_seconds(row.response.latency_s.expected)
     return KeyFigure(label=label, figure=figure, note=limit, is_risky=is_risky)
 
 
-def _scenarios_card(verdict: Verdict, *, is_stated: bool) -> KeyFigure:
+def _scenarios_card(verdict: Verdict) -> KeyFigure:
     """Return how many scenarios the fleet carries, and what varies in them."""
-    carried = figures.fraction(verdict.probability_carried)
     best = f"cheapest in {share_of_scenarios(verdict.probability_cheapest, verdict.scenarios)}"
-    if not is_stated and verdict.assured is not None:
-        note = f"{carried} by the fleet for the load as stated; {best}"
-        share = figures.fraction(verdict.assured.share_fraction)
-        return KeyFigure(label="Scenarios carried", figure=f"{share} or more", note=note)
     varied = "too" if "Load" in verdict.varies else "does not"
     note = f"{best}; latency, prices and costs vary, the load {varied}"
+    carried = figures.fraction(verdict.probability_carried)
     return KeyFigure(label="Scenarios carried", figure=carried, note=note)
 
 
@@ -202,17 +172,6 @@ def _finish_card(row: OptionRow, load: Job | TrainingPurchase) -> KeyFigure:
     is_risky = finish_s * batch.high / batch.expected > load.deadline_s
     words = f"of {allowed}{', may be exceeded' * is_risky}; {_between(*ends)}"
     return KeyFigure(label="Finishes in", figure=figures.duration(finish_s), note=words, is_risky=is_risky)
-
-
-def _assured_card(assured: AssuredRow) -> KeyFigure:
-    label = f"To carry {figures.fraction(assured.share_fraction)} of scenarios"
-    if assured.gpus is None:
-        return KeyFigure(
-            label=label, figure="not with this GPU", note="the latency limit is missed in too many scenarios"
-        )
-    extra = assured.extra_usd_per_year or 0.0
-    more = "at no extra cost" if extra <= 0 else f"{figures.headline_money(extra)} USD a year more"
-    return KeyFigure(label=label, figure=counted(assured.gpus, "GPU"), note=more)
 
 
 def _unit_cost(model: ModelReport, row: OptionRow) -> KeyFigure:
@@ -269,10 +228,22 @@ def compared_table(report: Report, model: ModelReport) -> Grid:
         _HEADROOM,
         amount("USD per year", "cost_usd_per_year"),
         amount(f"USD in {counted(years, 'year')}", "total_usd"),
+        *_as_stated(shown),
     ]
     if any(row.offer.term == Term.BUY for row in shown):
         columns.append(words("pays off", _break_even))
     return grid(columns, shown)
+
+
+def _as_stated(rows: Sequence[OptionRow]) -> list[Column[OptionRow]]:
+    """Return the columns of the fleets for the load as stated; none where all fleets are these."""
+    if not any(row.has_reserve for row in rows):
+        return []
+    digits = figures.amount_digits(rows)["cost_usd_per_year"]
+    return [
+        figure("GPUs as stated", lambda row: figures.whole(row.stated.stated_gpus)),
+        figure("USD/year as stated", lambda row: figures.fixed(row.stated.stated_cost_usd_per_year, digits)),
+    ]
 
 
 _HEADROOM: Column[OptionRow] = figure("spare capacity", figures.headroom)
@@ -300,6 +271,7 @@ def option_table(report: Report, model: ModelReport) -> Grid:
         amount("USD/year", "cost_usd_per_year"),
         amount(f"USD, {counted(report.demand.money.years, 'year')}", "total_usd"),
         amount("USD/million", "usd_per_million"),
+        *_as_stated(leading),
         words("speed / price", figures.evidence),
         words("none cheaper and faster", lambda row: "yes" if row.evidence.on_front else ""),
     ]

@@ -14,7 +14,7 @@ from capplan.shapes.codec import Beside
 from capplan.shapes.plan import item_of
 from capplan.shapes.types import PlanDocument
 
-REPORT_SCHEMA_VERSION: Final = 4
+REPORT_SCHEMA_VERSION: Final = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,8 +121,14 @@ class OptionResponse(Beside):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OptionCount(Beside):
-    """How many GPUs and servers an option takes over the years, and how far they go."""
+    """How many GPUs and servers an option takes over the years, and how far they go.
 
+    The fleet is sized for `reserve_factor` times the load, so that it carries the share of the scenarios that is asked
+    for; it carries `carried_fraction` of them, None where no load is stated.
+    """
+
+    reserve_factor: float
+    carried_fraction: float | None
     gpus_needed: int
     gpus: int
     servers: int
@@ -143,6 +149,15 @@ class OptionCount(Beside):
     def gpus_last_year(self) -> int:
         """GPUs of the last year's fleet, which is what is bought."""
         return self.gpus_by_year[-1]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OptionStated(Beside):
+    """The option's fleet for the load as stated, which suffices where every estimate is right. [USD before tax]"""
+
+    stated_gpus: int
+    stated_gpus_last_year: int
+    stated_cost_usd_per_year: float | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -214,6 +229,7 @@ class OptionRow:
     speed: OptionSpeed
     response: OptionResponse
     count: OptionCount
+    stated: OptionStated
     memory: OptionMemory
     power: OptionPower
     money: OptionMoney
@@ -222,6 +238,14 @@ class OptionRow:
     def is_bought(self) -> bool:
         """Return True if the GPUs are bought, not rented."""
         return self.offer.term == Term.BUY
+
+    @property
+    def has_reserve(self) -> bool:
+        """Return True if the fleet is larger than the one for the load as stated."""
+        return (self.count.gpus, self.count.gpus_last_year) != (
+            self.stated.stated_gpus,
+            self.stated.stated_gpus_last_year,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -288,37 +312,22 @@ class TornadoRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AssuredRow:
-    """The choice with a fleet that carries `share_fraction` of the scenarios; None where no number of GPUs does.
+class Verdict:
+    """The decision in words and numbers; `sentence` stands at the head of the page, `in_short` below it.
 
-    `extra_usd_per_year` is what it costs beside the fleet for the load as stated, `servers` how many it takes,
-    `finish_s` how long it takes for one run of a job or a training [s]; amounts are as in `OptionMoney`.
+    `cost_p10_usd` and `cost_p90_usd` are percentiles of what the recommended fleet costs a year, its cost between them;
+    `probability_carried` is the share of the scenarios that it carries, known to `probability_carried_error`.
     """
 
-    share_fraction: float
-    gpus: int | None
-    gpus_last_year: int | None
-    cost_usd_per_year: float | None
-    extra_usd_per_year: float | None
-    servers: int | None = None
-    finish_s: float | None = None
-    yearly_usd: tuple[float, ...] = ()
-    total_usd: float | None = None
-    present_usd: float | None = None
-    residual_usd: float | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
-    """The decision in words and numbers; `sentence` stands at the head of the page."""
-
     sentence: str
+    in_short: str
     reasons: tuple[str, ...]
     changes_if: tuple[str, ...]
     choice: str | None
     runner_up: str | None
     probability_cheapest: float | None
     probability_carried: float | None
+    probability_carried_error: float | None
     expected_excess_usd_per_year: float | None
     cost_p10_usd: float | None
     cost_p90_usd: float | None
@@ -326,7 +335,6 @@ class Verdict:
     scenarios: int
     warning: str | None
     cheaper: str | None
-    assured: AssuredRow | None
     varies: tuple[str, ...]
 
 

@@ -4,13 +4,13 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 
 from capplan.core.economics.cost import CostBreakdown, OwnedCost
-from capplan.core.economics.decide import Answer, AssuredFleet, Payback
+from capplan.core.economics.decide import Answer, Payback
 from capplan.core.economics.evidence import AGE_CONCERNS, Concern
 from capplan.core.formulas import HOURS_PER_YEAR
 from capplan.core.gpus.prices import Term
 from capplan.core.serving.load import DAYS_PER_WEEK, HOURS_PER_DAY, Job, Load, OneGpu, Service, TrainingPurchase
 from capplan.core.serving.response import PCIE
-from capplan.core.serving.sizing import exact_mean_s, fewest_possible
+from capplan.core.serving.sizing import exact_mean_s
 from capplan.report.procurement import figures
 from capplan.report.procurement.figures import (
     duration,
@@ -22,8 +22,9 @@ from capplan.report.procurement.figures import (
     quote_terms,
     term_words,
 )
+from capplan.report.procurement.in_short import in_short
 from capplan.report.procurement.money_tables import PARTS
-from capplan.report.procurement.types import AssuredRow, OptionRow, Report, Verdict
+from capplan.report.procurement.types import OptionRow, Report, Verdict
 from capplan.shapes.plan import item_of
 from capplan.shapes.types import PlanDocument
 from capplan.units import SECONDS, counted, format_fraction, format_rate, format_seconds
@@ -154,12 +155,16 @@ def make_verdict(
     confidence = answer.confidence
     return Verdict(
         sentence=_sentence(plan, answer, choice, len(rows), service),
+        in_short=in_short(choice, answer.demand, cost_p90_usd=confidence.cost_p90_usd if confidence else None)
+        if choice
+        else "",
         reasons=tuple(_reasons(plan, answer, choice, other, rows)) if choice else (),
         changes_if=(*_limit_words(answer), *(_changes(answer, choice, other, by_key) if choice else ())),
         choice=choice.key if choice else None,
         runner_up=other.key if other else None,
         probability_cheapest=confidence.cheapest if confidence else None,
         probability_carried=confidence.carried if confidence else None,
+        probability_carried_error=confidence.carried_error if confidence else None,
         expected_excess_usd_per_year=confidence.expected_excess_usd_per_year if confidence else None,
         cost_p10_usd=confidence.cost_p10_usd if confidence else None,
         cost_p90_usd=confidence.cost_p90_usd if confidence else None,
@@ -167,40 +172,33 @@ def make_verdict(
         scenarios=confidence.scenarios if confidence else 0,
         warning=_warning(answer, by_key),
         cheaper=found.cheaper.key if found.cheaper else None,
-        assured=_assured(answer.assured) if answer.assured else None,
         varies=confidence.varies if confidence else (),
     )
 
 
-def _assured(fleet: AssuredFleet) -> AssuredRow:
-    option = fleet.option
-    cost = option.cost if option else None
-    return AssuredRow(
-        share_fraction=fleet.share,
-        gpus=option.fleet.gpus if option else None,
-        gpus_last_year=option.fleets[-1].gpus if option else None,
-        cost_usd_per_year=cost.per_year if cost else None,
-        extra_usd_per_year=fleet.extra_usd_per_year,
-        servers=option.fleet.servers if option else None,
-        finish_s=option.finish_s if option else None,
-        yearly_usd=cost.yearly if cost else (),
-        total_usd=cost.total if cost else None,
-        present_usd=cost.present if cost else None,
-        residual_usd=cost.residual if isinstance(cost, OwnedCost) else None,
-    )
+def certainty_words(row: OptionRow, share: float, error: float | None) -> str:
+    """Describe how far the fleet is larger than the load as stated asks for, and what that costs."""
+    if (row.count.carried_fraction or 0.0) < share - _NEARLY:
+        return (
+            f"No number of this GPU suffices in {format_fraction(share)} of the scenarios, only in "
+            f"{format_fraction(row.count.carried_fraction or 0.0)}: its latency may exceed the limit."
+        )
+    within = f" (known to ±{100 * error:.1f} points)" if error else ""
+    words = f"The fleet suffices in {format_fraction(row.count.carried_fraction or 0.0)} of the scenarios{within}; "
+    words += f"{format_fraction(share)} is asked for"
+    if not row.has_reserve:
+        return f"{words}."
+    enough, usd = counted(row.stated.stated_gpus, "GPU"), row.stated.stated_cost_usd_per_year
+    return f"{words}. If every estimate were right, {enough} would do, for {format_usd(usd or 0.0)} a year."
 
 
-def _assured_words(fleet: AssuredFleet) -> str:
-    share = format_fraction(fleet.share)
-    if fleet.option is None:
-        return f"No number of this GPU carries {share} of the scenarios: its latency may exceed the limit."
-    extra = fleet.extra_usd_per_year or 0.0
-    cost = f"for {format_usd(extra)} a year more" if extra > 0 else "at no extra cost"
-    carry = "carries" if fleet.option.fleet.gpus == 1 else "carry"
-    return f"{counted(fleet.option.fleet.gpus, 'GPU')} {carry} {share} of the scenarios, {cost}."
+_NEARLY = 0.005
 
 
-_LESS_SURE = frozenset({Concern.FEW_SCENARIOS, Concern.SAFER_NEARBY})
+def _drawback(concerns: Sequence[Concern]) -> str:
+    if Concern.PLAINER_NEARBY in concerns:
+        return "and less plain"
+    return "and less sure" if set(concerns) == {Concern.FEW_SCENARIOS} else "on weaker evidence"
 
 
 def _warning(answer: Answer, by_key: Mapping[str, OptionRow]) -> str | None:
@@ -226,8 +224,7 @@ def _cheaper_words(answer: Answer, by_key: Mapping[str, OptionRow]) -> str | Non
     saving = _saving(answer, by_key[found.choice.key], row)
     return (
         f"{row.gpu_name} {_how(row)} would be {format_fraction(saving)} cheaper, "
-        f"{'and less sure' if _LESS_SURE.issuperset(found.cheaper_concerns) else 'on weaker evidence'}: "
-        f"{', '.join(found.cheaper_concerns)}."
+        f"{_drawback(found.cheaper_concerns)}: {', '.join(found.cheaper_concerns)}."
     )
 
 
@@ -296,18 +293,10 @@ def _sentence(plan: PlanDocument, answer: Answer, choice: OptionRow | None, coun
     verb = "Buy" if choice.is_bought else "Rent"
     if service is not None:
         verb = f"On a fleet of its own, {service} would {verb.lower()}"
-    count, yearly = choice.count.gpus, _yearly_words(answer, choice.money.cost_usd_per_year)
-    finish_s = choice.speed.finish_s
-    assured = answer.assured
-    if assured and assured.option and assured.option.fleet.gpus > count:
-        count, finish_s = assured.option.fleet.gpus, assured.option.finish_s
-        share = format_fraction(assured.share)
-        grown = f" ({choice.count.gpus} as stated; {count} carry {share} of the scenarios)"
-        if assured.option.cost_per_year and (assured.extra_usd_per_year or 0.0) > 0:
-            yearly = f"{format_usd(assured.option.cost_per_year)} per year"
+    yearly = _yearly_words(answer, choice.money.cost_usd_per_year)
     return (
-        f"{verb} {count} × {choice.gpu_name} {_how(choice)}{grown}: "
-        f"{_finish_words(answer.demand.load, finish_s)}{yearly} for {name}.{_validity(answer, choice)}"
+        f"{verb} {choice.count.gpus} × {choice.gpu_name} {_how(choice)}{grown}: "
+        f"{_finish_words(answer.demand.load, choice.speed.finish_s)}{yearly} for {name}.{_validity(answer, choice)}"
     )
 
 
@@ -404,11 +393,11 @@ def _certainty_reasons(answer: Answer, load: Load, choice: OptionRow, by_key: Ma
         named = f" ({by_key[first].gpu_name} {_how(by_key[first])} in {format_fraction(share)})"
         other = "" if first == choice.key else named
         reasons.append(
-            f"Cheapest in {share_of_scenarios(sure.cheapest, sure.scenarios)} scenarios{other}; the fleet as sized "
-            f"carries the last year's load in {format_fraction(sure.carried)}. {varies_words(sure.varies)}"
+            f"Cheapest in {share_of_scenarios(sure.cheapest, sure.scenarios)} scenarios{other}. "
+            f"{varies_words(sure.varies)}"
         )
-    if fleet := answer.assured:
-        reasons.append(_assured_words(fleet))
+        share = answer.demand.constraints.certainty_fraction
+        reasons.append(certainty_words(choice, share, sure.carried_error))
     if (pair := answer.payback) and not isinstance(load, OneGpu):
         reasons.append(_payback_words(pair, answer.case.money.years))
     if not choice.evidence.certain_fit:
@@ -466,13 +455,11 @@ def _host_words(plan: PlanDocument, choice: OptionRow) -> list[str]:
 
 def _service_reasons(answer: Answer, load: Service, choice: OptionRow, items: str) -> list[str]:
     sizing = next(sizing for sizing in answer.case.sizings if sizing.gpu == choice.gpu)
-    fewest = fewest_possible(load, sizing.capacity.candidate)
     rate = f"{format_rate(choice.speed.rate_per_gpu_per_s)} {items}/s"
     batch = choice.speed.batch
     takes = f"batches of up to {batch}" if batch > 1 else f"{items} one at a time"
     reasons = [
-        f"Each GPU takes {takes} and carries {rate}: {sizing.need} needed at today's peak; {fewest} is the theoretical "
-        "minimum.",
+        f"Each GPU takes {takes} and carries {rate}: {sizing.need} needed at today's peak if every estimate is right.",
         f"{load.percentile:g} % are answered within {format_seconds(choice.response.latency_s.expected)} at peak; "
         f"{format_seconds(load.latency_limit_s)} is allowed.",
     ]

@@ -11,7 +11,7 @@ from capplan.core.economics.decide import MORE_EXPENSIVE, WEAKER, Answer, decide
 from capplan.core.economics.evidence import Concern, Standards
 from capplan.core.economics.options import Scenario, evaluate
 from capplan.core.economics.recommend import cost_latency_front, ranking, recommend
-from capplan.core.economics.uncertainty import Uncertainty, confidence, draw, sensitivity
+from capplan.core.economics.uncertainty import Uncertainty, confidence, cost_in_scenarios, draws_of, sensitivity
 from capplan.core.gpus.prices import DateKind, Price, PriceKind, PriceTier, PurchasePrice, QuoteTerms, Term
 from capplan.core.numbers import Interval
 from capplan.core.serving.load import Job, OneGpu, Service
@@ -22,7 +22,7 @@ near = pytest.approx
 DAY = date(2026, 11, 1)
 
 
-def candidate(gpu: str, time_s: float, *, spread: float = 0.1, form_factor: str = "PCIe") -> Candidate:
+def candidate(gpu: str, time_s: float, *, spread: float = 0.0, form_factor: str = "PCIe") -> Candidate:
     latency = Interval(low=time_s * (1 - spread), expected=time_s, high=time_s * (1 + spread))
     point = BatchPoint(batch=8, latency_s=latency, memory_bytes=Interval.exact(1e9))
     return Candidate(gpu=gpu, name=gpu, tdp_w=100.0, form_factor=form_factor, points=(point,))
@@ -34,8 +34,9 @@ def rent(gpu: str, usd: float, *, term: Term = Term.ON_DEMAND, gpus: int = 1) ->
     )
 
 
-def standards(*certain: str) -> Standards:
-    return Standards(certain_fits=frozenset(certain), today=date(2026, 11, 21))
+def standards(*certain: str, little_usd_per_year: float = 0.0) -> Standards:
+    """Return standards under which the cheapest wins by any amount; the amounts of these cases are small."""
+    return Standards(certain_fits=frozenset(certain), today=date(2026, 11, 21), little_usd_per_year=little_usd_per_year)
 
 
 def assumption(key: str, value: float, low: float, high: float) -> Assumption:
@@ -172,7 +173,9 @@ def test_probability_that_the_choice_holds_is_that_of_the_estimates():
     found = answer(rent("fast", 2.1), rent("slow", 1.0), candidates=tuple(points))
     uncertainty = Uncertainty(assumptions=(), latency={"fast": (low, 1.2), "slow": (low, 1.2)})
     ranked = ranking(found.case, evaluate(found.case), standards=standards("fast", "slow"))
-    drawn = confidence(draw(found.case, ranked, uncertainty=uncertainty, scenarios=4000), found.recommendation.choice)
+    draws = draws_of(uncertainty, count=4000)
+    costed = cost_in_scenarios(found.case, ranked, draws=draws, count=4000)
+    drawn = confidence(found.case, costed, found.recommendation.choice)
     assert drawn.cheapest == near(0.670, abs=0.025)  # three standard errors of 4000 scenarios
 
 
@@ -343,9 +346,10 @@ def test_the_assured_fleet_carries_nine_of_ten_scenarios():
     # The load varies evenly around 1 to 3 times: one fast GPU carries it once. A triangle from 1 over 1 to 3 stays
     # below 1 + 2 * (1 - sqrt(0.1)) = 2.37 in nine of ten scenarios, so that three GPUs are needed.
     found = answer(rent("fast", 3.0), assumptions=[assumption("peak_factor", 1.0, 1.0, 3.0)])
-    assert found.recommendation.choice.fleet.need == 1
-    assert found.assured.option.fleet.need == 3
-    assert found.confidence.carried < 0.2
+    choice = found.recommendation.choice
+    assert (found.stated[choice.key].fleet.need, choice.fleet.need) == (1, 3)
+    assert choice.reserve == near(1 + 2 * (1 - math.sqrt(0.1)), rel=0.02)  # of 2000 scenarios
+    assert found.confidence.carried == 1.0  # three carry three times the load
 
 
 def test_what_more_certainty_costs_by_hand():
@@ -360,8 +364,9 @@ def test_what_more_certainty_costs_by_hand():
         rent("fast", 3.0), load=service, candidates=(candidate("fast", 0.010, spread=0.0),),
         assumptions=[assumption("peak_factor", 1.0, 1.0, 3.0)],
     )  # fmt: skip
-    assert [found.recommendation.choice.fleet.gpus, found.assured.option.fleet.gpus] == [1, 3]
-    assert found.assured.extra_usd_per_year == near(2 * 8760 * 3.0)
+    [option], [stated] = found.options, found.stated.values()
+    assert (stated.fleet.gpus, option.fleet.gpus) == (1, 3)
+    assert option.cost_per_year - stated.cost_per_year == near(2 * 8760 * 3.0)
 
 
 def test_the_second_fleet_carries_the_share_asked_for():
@@ -373,14 +378,16 @@ def test_the_second_fleet_carries_the_share_asked_for():
         purchases=(),
         standards=replace(standards("fast", "slow"), constraints=Constraints(certainty_fraction=0.5)),
     )
-    assert (found.assured.share, found.assured.option.fleet.need) == (0.5, 2)
+    assert found.recommendation.choice.fleet.need == 2
 
 
 def test_a_load_taken_as_stated_needs_no_second_fleet():
-    found = answer(rent("fast", 3.0), rent("slow", 1.0), candidates=(candidate("fast", 0.010, spread=0.0), SLOW))
-    if found.recommendation.choice.gpu == "fast":
-        assert found.assured.extra_usd_per_year == 0
-    assert found.assured.option.key == found.recommendation.choice.key
+    # Without any spread of the estimate the fleet for the load as stated carries every scenario.
+    found = answer(rent("fast", 3.0), rent("slow", 1.0))
+    assert {option.key: option.fleets for option in found.options} == {
+        key: option.fleets for key, option in found.stated.items()
+    }
+    assert found.confidence.carried == 1.0
 
 
 def test_no_option_is_both_cheaper_and_faster_than_one_on_the_front():

@@ -131,23 +131,24 @@ def made_answer(load: str) -> Answer:
     )
 
 
-def made_report(load: str | Path | None = "image-service", *, names: tuple[str, ...] = ("toynet",)) -> Report:
+def made_report(
+    load: str | Path | None = "image-service", *, names: tuple[str, ...] = ("toynet",), mode: str = "inference"
+) -> Report:
     """A report on made-up speeds: an example's load by its name, a load file, or none."""
-    return _made_report(load, names) if isinstance(load, Path) else _example_report(load, names)
+    return _made_report(load, names, mode) if isinstance(load, Path) else _example_report(load, names)
 
 
 @cache
 def _example_report(load: str | None, names: tuple[str, ...]) -> Report:
-    return _made_report(load, names)
+    return _made_report(load, names, "training" if load == "training" else "inference")
 
 
-def _made_report(load: str | Path | None, names: tuple[str, ...]) -> Report:
+def _made_report(load: str | Path | None, names: tuple[str, ...], mode: str) -> Report:
     gpus = load_gpus()
     prices = load_prices(gpus)
     path = EXAMPLES / f"{load}.load.yaml" if isinstance(load, str) else load
     for section in read_load_file(path).prices if path else ():
         prices = prices.with_own(read_price_section(section, gpus, shown=str(path), origin=str(path)))
-    mode = "training" if load == "training" else "inference"
     return build_report(
         [read_plan(plan_document(name, mode=mode), where=name) for name in names],
         demand=stated_demand(path) if path else demand_without_load(),

@@ -148,8 +148,8 @@ def test_what_is_printed_of_the_options_is_what_a_decision_needs():
     heads = [cell.value for cell in area[2]]
     assert heads == [
         "GPU", "term", "offer", "price of", "listed price, USD per GPU-hour or GPU", "GPUs, year 1", "GPUs, year 3",
-        "latency, s", "USD on the first day", "USD per year", "USD in all", "USD per million samples",
-        "may be recommended",
+        "latency, s", "USD on the first day", "USD per year", "USD in all", "GPUs as stated", "USD per year as stated",
+        "USD per million samples", "may be recommended",
     ]  # fmt: skip
     assert len(area) == sheet.max_row
 

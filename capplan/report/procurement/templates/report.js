@@ -47,11 +47,11 @@
     const one = data.kind === "one-gpu", service = data.kind === "service", full = option.full ? 1 : 0;
     const start = s.startUp === undefined ? data.startUp : 60 * s.startUp;  // minutes on the page
     const peak = data.peak * s.load * (data.deadline ? (data.deadline - data.startUp) / (data.deadline - start) : 1);
-    const rate = rateOf(pick || option, option, peak);
+    const sizedFor = option.reserve * peak, rate = rateOf(pick || option, option, sizedFor);
     const growth = s.growth ?? data.growth, spares = one ? 0 : (s.spares ?? data.spares) === data.spares ? option.spares : s.spares;
     const sized = (year) => {
       if (one) return { servers: 1, gpus: 1 };
-      const need = formulas.gpus_needed(peak, growth, year + 1, rate), servers = formulas.servers_needed(need, option.slots, spares);
+      const need = formulas.gpus_needed(sizedFor, growth, year + 1, rate), servers = formulas.servers_needed(need, option.slots, spares);
       return { servers, gpus: formulas.gpus_in_servers(need, servers, spares, option.slots, full) };
     };
     const years = Array.from({ length: s.years }, (_, year) => year);
@@ -60,7 +60,7 @@
     const samples = years.map((year) => one ? rate * HOURS * SECONDS : formulas.samples_of_year(data.mean * s.load, growth, year));
     const byHour = service && data.levels.length > 0 && option.term !== "buy" && !option.commitment;
     const ofLevel = (year, [share, hours, starts]) => formulas.gpu_hours_at_level(formulas.hours_at_level(hours, starts, start),
-      formulas.gpus_needed(peak * share, growth, year + 1, rate), option.slots, spares);
+      formulas.gpus_needed(sizedFor * share, growth, year + 1, rate), option.slots, spares);
     const worked = (year) => byHour ? data.levels.reduce((sum, level) => sum + ofLevel(year, level), 0)
       : service || one ? fleets[year].gpus * HOURS
       : formulas.worked_hours(fleets[year].gpus, data.runs, runHours(fleets[year], samples[year] / data.runs), option.term === "buy" ? 0 : data.minimums[option.provider] || 0);
@@ -382,7 +382,7 @@
         .sort((a, b) => cost(a) - cost(b))[0];
       const usd = (key) => `${headline(cost(key))} USD per ${perSample ? "million samples" : "year"}`;
       live.textContent = best
-        ? `${stands ? (data.alone ? `Best for ${data.alone} alone` : "Recommended") : "Cheapest with these settings"}: ${nameOf(chosen)}, ${usd(best)}${stands ? data.certain : ""}.`
+        ? `${stands ? (data.alone ? `Best for ${data.alone} alone` : "Recommended") : "Cheapest with these settings"}: ${nameOf(chosen)}, ${usd(best)}.`
         : seen ? `None of the options shown may be recommended; the cheapest of them is ${nameOf(byKey.get(seen))}, ${usd(seen)}.`
           : "No priced option carries the load with these settings.";
       banner.hidden = stands;

@@ -77,6 +77,12 @@ def _result_columns(report: Report, model: ModelReport, pool: frozenset[str]) ->
         ("total", "USD in all", "total_usd"),
     ):  # fmt: skip
         yield column(key=key, title=title, value=partial(_money, field), digits="#,##0.00")
+    if any(row.has_reserve for row in model.options):
+        yield column(
+            key="fewer", title="GPUs as stated", value=lambda o: o.stated.stated_gpus, digits="#,##0", width=10
+        )
+        stated = partial(column, key="less", title="USD per year as stated", digits="#,##0.00")
+        yield stated(value=lambda o: o.stated.stated_cost_usd_per_year)
     million = partial(_money, "usd_per_million")
     yield column(key="million", title=f"USD per million {model.items}", value=million, digits="0.0000", width=12)
     may = partial(column, key="may", title="may be recommended", width=14)
@@ -95,6 +101,9 @@ def _speed_columns(report: Report) -> Iterator[SheetColumn]:
             ("across", "samples/s across servers", "rate_across_servers_per_s"),
         ):
             yield SheetColumn(key=key, title=title, value=partial(_speed, field), digits="#,##0.00")
+    if not isinstance(report.demand.load, OneGpu):
+        reserve = partial(SheetColumn, key="reserve", title="sized for, × the load", digits="0.0000")
+        yield reserve(value=lambda o: o.count.reserve_factor)
     slots = partial(SheetColumn, key="slots", title="GPUs per server or instance", digits="#,##0")
     yield slots(value=lambda o: o.count.server_slots)
     yield SheetColumn(key="full", title="comes only full", value=lambda o: "yes" if o.count.full_servers else "no")

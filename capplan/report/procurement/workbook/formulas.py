@@ -69,7 +69,7 @@ class Formulas:
         spares, slots = self._spares, self._cell("slots")
         if stem == "need":
             grown = str(self._signed_for(year))
-            return spreadsheet(money.gpus_needed, self._peak(), growth, grown, self._cell("rate"))
+            return spreadsheet(money.gpus_needed, self._sized_for(), growth, grown, self._cell("rate"))
         if stem == "servers":
             return spreadsheet(money.servers_needed, need, slots, spares)
         if stem == "gpus":
@@ -99,7 +99,7 @@ class Formulas:
         hours = in_arrays(
             money.hours_at_level, of_levels("hours_per_year"), of_levels("starts_per_year"), self.names["start_up"]
         )
-        peak = f"{self._peak()}*{of_levels('peak_fraction')}"
+        peak = f"{self._sized_for()}*{of_levels('peak_fraction')}"
         need = in_arrays(
             money.gpus_needed, peak, self.names["growth_per_year"], str(self._signed_for(year)), self._cell("rate")
         )
@@ -107,12 +107,16 @@ class Formulas:
 
     def _rate_beside_others(self) -> str:
         """Write the formula for one GPU's rate in the smallest fleet that keeps the deadline."""
-        peak, slots = self._peak(), self._cell("slots")
+        peak, slots = self._sized_for(), self._cell("slots")
         alone, within, across = (self._cell(key) for key in ("alone", "within", "across"))
         is_one = f'AND({peak}<={alone}*1.000000001,OR({slots}=1,{self._cell("full")}="no"))'
         wanted = f"{peak}/{within}"
         fits = f"AND({slots}>1,ROUNDUP({wanted}-0.000000001*MAX(1,{wanted}),0)<={slots})"
         return f"IF({is_one},{alone},IF({fits},{within},{across}))"
+
+    def _sized_for(self) -> str:
+        """Write the peak rate with the reserve that the fleet has for estimates that are off."""
+        return f"{self._peak()}*{self._cell('reserve')}"
 
     def _peak(self) -> str:
         """Write the peak rate; that of a job rises with the time that machines need until they work."""
