@@ -820,7 +820,7 @@ def prices(
     Args:
         gpus: Only this GPU; repeatable.
         providers: Only this provider; repeatable.
-        regions: Only this region, country (de) or area (eu); repeatable.
+        regions: Only this region, country (de) or area (eu), with offers that may be there; repeatable.
         terms: Only this term: buy, on-demand, spot, community, flex-start, capacity-block, reserved-3mo, reserved-6mo, reserved-1y, reserved-3y; repeatable.
         tiers: Only prices known this way: quoted, published, hearsay; repeatable.
         max_age_days: Leave out older prices and those of unknown age.

@@ -236,11 +236,12 @@ class _PriceReader(Checker):
     def _read_currency(self, tree: Tree) -> None:
         """Read the currency of all amounts, and what a unit costs: as the file states, else by reference rates."""
         code = tree.get("currency")
-        usd = 1.0 if code == CURRENCY else None
+        usd, whose = (1.0 if code == CURRENCY else None), ""
         if "usd_per_unit" in tree and isinstance(code, str):
             usd, whose = self._amount("usd_per_unit", tree["usd_per_unit"]), "the file's rate"
         elif isinstance(code, str) and usd is None:
-            usd, whose = self._providers.rates.usd_per_unit(code), f"the reference rate of {self._providers.rates.day}"
+            usd, dated = self._providers.rates.usd_per_unit(code), self._providers.rates.of(code)
+            whose = "" if dated is None else f"the reference rate of {dated.day}"
         if usd is None:
             self.refuse("currency", f"must be {CURRENCY} or a currency whose rate is known, not {code!r}")
         elif code != CURRENCY:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from capplan.core.gpus.machines import Area, Country, LocalCurrency, MachineType, Place, RegionalFigure
 from capplan.core.gpus.spec import Source
-from capplan.errors import UnknownNameError, UsageError
+from capplan.errors import SpecError, UnknownNameError, UsageError
 from capplan.specs.fetched import read_fetched
 from capplan.specs.folders import BUILT_IN, built_in_folder
 from capplan.specs.strict_yaml import Checker, Tree, read_yaml
@@ -44,15 +44,29 @@ class Provider:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReferenceRates:
-    """Units of currencies for one euro on a day, as central banks print them."""
+    """Units of currencies for one euro on a day, as central banks print them; `before` has those of an earlier day."""
 
     day: date
     per_euro: Mapping[str, float]
+    before: "ReferenceRates | None" = None
+
+    def of(self, currency: str) -> "ReferenceRates | None":
+        """Return the newest rates that hold a currency; None where none does."""
+        if currency == "EUR" or currency in self.per_euro:
+            return self
+        return None if self.before is None else self.before.of(currency)
 
     def usd_per_unit(self, currency: str) -> float | None:
         """Return what a unit of a currency costs; None where no rate is known. [USD]"""
-        units = 1.0 if currency == "EUR" else self.per_euro.get(currency)
-        return None if units is None else self.per_euro["USD"] / units
+        rates = self.of(currency)
+        if rates is None:
+            return None
+        return rates.per_euro["USD"] / (1.0 if currency == "EUR" else rates.per_euro[currency])
+
+    @property
+    def currencies(self) -> tuple[str, ...]:
+        """Return the currencies of which a rate is known, beside the euro."""
+        return tuple(sorted({*self.per_euro, *(() if self.before is None else self.before.currencies)}))
 
 
 @dataclass(frozen=True)
@@ -95,11 +109,12 @@ class Providers:
             return None
         if rate is None:
             hint = f"State its price in US dollars: {code}=1.08."
-            raise UnknownNameError("currency", code, ["EUR", *self.rates.per_euro], hint=hint)
+            raise UnknownNameError("currency", code, ["EUR", *self.rates.currencies], hint=hint)
+        dated = self.rates.of(code)
         return LocalCurrency(
             code=code,
             usd_per_unit=rate,
-            rate_day=None if stated else self.rates.day,
+            rate_day=None if stated or dated is None else dated.day,
             vat_fractions={
                 code: vat for code, country in self.countries.items() if (vat := country.vat_fraction) is not None
             },
@@ -149,9 +164,23 @@ class Providers:
             return (Place(region=region, country=self.countries[country]),)
         if (whole := self._place(provider, region)) is not None:
             return (whole,)
-        parts = [self._place(provider, part) for part in _PARTS.split(region)]
+        words = _PARTS.split(region)
+        parts = [self._place(provider, part) for part in words]
         places = tuple(place for place in parts if place is not None)
-        return places if len(places) == len(parts) else (Place(region=region),)
+        return places if len(places) == len(parts) else (Place(region=region, candidates=self._candidates(words)),)
+
+    def _candidates(self, words: Sequence[str]) -> frozenset[str]:
+        """Return the names of all that areas and countries stand for; none where a word is neither."""
+        named = [frozenset({word.lower()}) & self._names_of_places for word in words]
+        if not all(named):
+            return frozenset()
+        asked = frozenset[str]().union(*named)
+        codes = {_ALSO_CALLED.get(word, word) for word in asked}
+        return frozenset[str]().union(*(country.names for country in self.countries.values() if country.names & codes))
+
+    @cached_property
+    def _names_of_places(self) -> frozenset[str]:
+        return frozenset(_ALSO_CALLED).union(*(country.names for country in self.countries.values()))
 
     def _place(self, provider: str, region: str) -> Place | None:
         known = self.providers.get(provider)
@@ -221,24 +250,29 @@ def _read_countries(path: Path, rates: ReferenceRates) -> dict[str, Country]:
 
 
 def _read_rates(path: Path) -> ReferenceRates:
-    tree, checker, sources = _opened(path, ("sources", "source", "date", "per_euro"))
-    checker.used.add(str(tree.get("source")))
-    rates = {code: rate for code, given in tree["per_euro"].items() if (rate := _above_zero(given)) is not None}
-    for code in tree["per_euro"]:
-        if code not in rates:
-            checker.refuse(f"per_euro.{code}", "must be a number above 0")
-    day = tree.get("date")
-    if not isinstance(day, date) or "USD" not in rates:
-        checker.refuse("date", "must be a day, and per_euro must hold USD")
+    tree, checker, sources = _opened(path, ("sources", "rates"))
+    found: ReferenceRates | None = None
+    for key, row in reversed(list(_rows(checker, tree, "rates", ("source", "date", "per_euro")))):
+        checker.used.add(str(row.get("source")))
+        rates = {code: rate for code, given in row["per_euro"].items() if (rate := _above_zero(given)) is not None}
+        for code in row["per_euro"]:
+            if code not in rates:
+                checker.refuse(f"{key}.per_euro.{code}", "must be a number above 0")
+        day = row.get("date")
+        if not isinstance(day, date) or "USD" not in rates:
+            checker.refuse(f"{key}.date", "must be a day, and per_euro must hold USD")
+        found = ReferenceRates(day=day if isinstance(day, date) else date.min, per_euro=rates, before=found)
     checker.finish(sources)
-    return ReferenceRates(day=day if isinstance(day, date) else date.min, per_euro=rates)
+    if found is None:
+        raise SpecError(f"{path}: must hold rates, the newest first.")
+    return found
 
 
 def _newest(built_in: ReferenceRates) -> ReferenceRates:
     """Return the rates that were fetched, where they are newer than the built-in ones."""
     held = [(given.rates_day, given.rates) for given in read_fetched() if given.rates_day and "USD" in given.rates]
     day, rates = max(held, key=lambda each: each[0], default=(date.min, {}))
-    return ReferenceRates(day=day, per_euro={**built_in.per_euro, **rates}) if day > built_in.day else built_in
+    return ReferenceRates(day=day, per_euro=rates, before=built_in) if day > built_in.day else built_in
 
 
 def _above_zero(given: object) -> float | None:

@@ -39,8 +39,8 @@ class PricesQuestion:
     regions: Annotated[
         tuple[Name, ...],
         Option(
-            help="Only this region, country (de) or area (eu); repeatable.", flags=("--region", "--country"),
-            metavar="NAME", topic=Topic.PRICES,
+            help="Only this region, country (de) or area (eu), with offers that may be there; repeatable.",
+            flags=("--region", "--country"), metavar="NAME", topic=Topic.PRICES,
         ),
     ] = ()  # fmt: skip
     terms: Annotated[
@@ -121,7 +121,7 @@ def answer_prices(question: PricesQuestion, context: Context) -> "Prices":
             for price in hourly
             if is_wanted(price, price.term)
             and (not providers or price.provider in providers)
-            and (not question.regions or any(price.is_in(region) for region in question.regions))
+            and (not question.regions or any(_is_shown_in(price, region) for region in question.regions))
         ),
         purchase=tuple(
             price
@@ -129,6 +129,11 @@ def answer_prices(question: PricesQuestion, context: Context) -> "Prices":
             if (not providers or price.seller_name in providers) and not question.regions and is_wanted(price, Term.BUY)
         ),
     )
+
+
+def _is_shown_in(price: "Price", region: str) -> bool:
+    """Return True for a price of a region, and for an offer that may be there, for which one must ask."""
+    return price.is_in(region) or (price.is_orderable and price.may_be_in(region))
 
 
 def _finalize(question: PricesQuestion, look: Look) -> PricesQuestion:
@@ -148,7 +153,9 @@ PRICES = Verb(
     ),
     answer=answer_prices,
     finalize=_finalize,
-    sections=laid_out_by("capplan.report.text.gpus:price_sections", part="hourly,purchase", group="compare"),
+    sections=laid_out_by(
+        "capplan.report.text.gpus:price_sections", part="hourly,purchase", group="compare", regions="regions"
+    ),
     document=laid_out_by("capplan.shapes.gpus:PRICES"),
     schema="prices",
     effort=Effort.SHORT,

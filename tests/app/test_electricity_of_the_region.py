@@ -34,11 +34,11 @@ def test_what_the_user_states_stays() -> None:
 
 def test_electricity_in_the_european_union_costs_what_eurostat_says_and_elsewhere_the_default() -> None:
     known, demand = load_providers(), demand_without_load()
-    # Eurostat, non-household, first half of 2025: 0.1902 EUR; a euro is 1.0389 USD in gpu_specs/places/rates.yaml
+    # Eurostat, non-household, first half of 2025: 0.1902 EUR; a euro is 1.1699 USD in gpu_specs/places/rates.yaml
     placed = at_place(demand, known.countries_in(["eu"]))
-    assert placed.money.usd_per_kwh == pytest.approx(0.1902 * 1.0389)
+    assert placed.money.usd_per_kwh == pytest.approx(0.1902 * 1.1699)
     (tariff,) = (each for each in placed.assumptions if each.key == "usd_per_kwh")
-    assert (tariff.low, tariff.high) == (pytest.approx(0.089 * 1.0389), pytest.approx(0.276 * 1.0389))
+    assert (tariff.low, tariff.high) == (pytest.approx(0.089 * 1.1699), pytest.approx(0.276 * 1.1699))
     assert "non-household consumers" in tariff.source
     assert at_place(demand, known.countries_in(["us"])).money.usd_per_kwh == demand.money.usd_per_kwh
 

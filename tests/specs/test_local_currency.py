@@ -14,21 +14,21 @@ def known() -> Providers:
 
 
 def test_a_cost_stands_in_euros_with_the_tax_of_the_country(known: Providers) -> None:
-    # ECB, 31 December 2024: 1 EUR = 1.0389 USD; the standard rate of France is 20 %.
+    # ECB, 21 August 2026: 1 EUR = 1.1699 USD; the standard rate of France is 20 %.
     local = known.local_currency("EUR")
     assert local is not None
     amount = local.amount(36.0, country="fr")
-    assert amount.amount == pytest.approx(36.0 / 1.0389)
+    assert amount.amount == pytest.approx(36.0 / 1.1699)
     assert amount.vat_fraction == pytest.approx(0.20)
-    assert amount.with_vat == pytest.approx(1.2 * 36.0 / 1.0389)
-    assert amount.rate_day == date(2024, 12, 31)
+    assert amount.with_vat == pytest.approx(1.2 * 36.0 / 1.1699)
+    assert amount.rate_day == date(2026, 8, 21)
 
 
 def test_other_currencies_are_crossed_through_the_euro(known: Providers) -> None:
-    # 1 EUR = 1.0389 USD = 0.82918 GBP, so that a pound is 1.2529 USD
+    # 13 March 2026: 1 EUR = 1.1476 USD = 0.86503 GBP, so that a pound is 1.3267 USD
     local = known.local_currency("gbp")
     assert local is not None
-    assert local.usd_per_unit == pytest.approx(1.2529, abs=1e-4)
+    assert local.usd_per_unit == pytest.approx(1.3267, abs=1e-4)
 
 
 def test_ones_own_rate_has_no_day(known: Providers) -> None:

@@ -102,3 +102,11 @@ def test_what_an_offer_states_wrongly_is_refused(tmp_path: Path, key: str, refus
     with pytest.raises(CapplanError) as caught:
         offers(ROW.replace("}", f", {key}}}"), tmp_path)
     assert refusal in str(caught.value)
+
+
+def test_a_place_that_is_not_certain_may_lie_in_what_it_names_alone() -> None:
+    (place,) = load_providers().places("nebius", "EU / US")
+    assert not place.is_in("eu")
+    assert [place.may_be_in(name) for name in ("eu", "de", "germany", "us", "jp", "apac")] == [True] * 4 + [False] * 2
+    (anywhere,) = load_providers().places("nebius", "global")
+    assert anywhere.may_be_in("jp")

@@ -115,6 +115,8 @@ class Constraints:
         if denied := sorted(name for name in self.deny.regions if price.may_be_in(name)):
             return f"denied region: {where}" if price.is_in(denied[0]) else f"may be in {denied[0]}: {where}"
         if self.allow.regions and not any(price.is_in(name) for name in self.allow.regions):
+            if possible := sorted(name for name in self.allow.regions if price.may_be_in(name)):
+                return f"may be in {possible[0]}, ask: {where}"
             return f"region not allowed: {where}"
         return None
 

@@ -178,10 +178,15 @@ class Country:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """Where an offer's machines stand: the provider's region, and its country, None where that is not known."""
+    """Where an offer's machines stand: the provider's region, and its country, None where that is not known.
+
+    `candidates` are the names of the countries and areas in which a place such as "EU / US" may lie, in small letters;
+    empty where it may lie anywhere.
+    """
 
     region: str
     country: Country | None = None
+    candidates: frozenset[str] = frozenset()
 
     def is_in(self, wanted: str) -> bool:
         """Return True if the place certainly lies in a region, country or area."""
@@ -190,7 +195,8 @@ class Place:
 
     def may_be_in(self, wanted: str) -> bool:
         """Return True if the place lies in a region, country or area, or could, its country not being known."""
-        return self.is_in(wanted) or self.country is None
+        is_open = self.country is None and (not self.candidates or wanted.lower() in self.candidates)
+        return self.is_in(wanted) or is_open
 
 
 def place_words(countries: Iterable[Country]) -> frozenset[str]:

@@ -239,7 +239,7 @@ def local_cards(local: LocalCurrency | None, usd_per_year: float, country: str |
     taxed = "VAT not known"
     if cost.with_vat is not None and cost.vat_fraction is not None and country is not None:
         taxed = f"{figures.headline_money(cost.with_vat)} with {100 * cost.vat_fraction:.3g} % VAT of {country.upper()}"
-    day = "your rate" if cost.rate_day is None else f"reference rate of {cost.rate_day}, not read again"
+    day = "your rate" if cost.rate_day is None else f"reference rate of {cost.rate_day}"
     rate = f"1 {cost.currency} = {cost.usd_per_unit:.4f} USD, {day}"
     return [
         KeyFigure(

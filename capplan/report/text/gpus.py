@@ -191,14 +191,34 @@ AnyPrice = Price | PurchasePrice
 
 
 def price_sections(
-    hourly: Sequence[Price], purchase: Sequence[PurchasePrice], *, group: PriceGroup | None
+    hourly: Sequence[Price],
+    purchase: Sequence[PurchasePrice],
+    *,
+    group: PriceGroup | None,
+    regions: Sequence[str] = (),
 ) -> list[Section]:
-    """Return prices by GPU, the cheapest first; rents before purchases. Grouped, they stand side by side."""
+    """Return prices by GPU, the cheapest first; rents before purchases. Grouped, they stand side by side.
+
+    Of the regions asked for, an offer that may be there says so.
+    """
     if group is not None:
         return price_comparison_sections(hourly, purchase, group=group, today=date.today())
     rents = sorted(hourly, key=lambda price: (price.gpu, price.usd_per_hour))
     purchases = sorted(purchase, key=lambda price: (price.gpu, price.usd))
-    return [Section([Table(_PRICES, [*rents, *purchases])])]
+    columns = [_region_column(regions) if column.name == "region" else column for column in _PRICES]
+    return [Section([Table(columns, [*rents, *purchases])])]
+
+
+def _region_column(asked: Sequence[str]) -> Column[AnyPrice]:
+    """Return the column of regions, which marks offers that may stand where it was asked for."""
+
+    def region(price: AnyPrice) -> str:
+        if not isinstance(price, Price):
+            return ""
+        is_certain = not asked or any(price.is_in(name) for name in asked)
+        return price.region if is_certain else f"{price.region} (may be there, ask)"
+
+    return words("region", region, name="region")
 
 
 def _instance(price: AnyPrice) -> str:
@@ -341,7 +361,7 @@ def local_words(local: LocalAmount, *, unit: str = "/h") -> str:
         taxed = (
             f"{_figures(local.with_vat)} with {100 * local.vat_fraction:.3g} % VAT of {(local.country or '').upper()}"
         )
-    day = "your rate" if local.rate_day is None else f"reference rate of {local.rate_day}, not read again"
+    day = "your rate" if local.rate_day is None else f"reference rate of {local.rate_day}"
     rate = f"1 {local.currency} = {local.usd_per_unit:.4f} USD, {day}"
     return f"{_figures(local.amount)} {local.currency}{unit}, {taxed} ({rate})"
 
