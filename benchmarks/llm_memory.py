@@ -23,6 +23,8 @@ from capplan.llm.read.catalogue import find_in_catalogue
 from capplan.specs import load_gpus
 
 GIB = 1 << 30
+LOGGED = (0, 19)
+"""The version of vLLM whose start-up logs these are."""
 _SAME_ARCHITECTURE = {
     "moonshotai/Kimi-Dev-72B": "qwen2.5-72b-instruct",
     "RedHatAI/Mistral-Small-3.1-24B-Instruct-2503-quantized.w8a8": "mistral-small-3.1-24b-2503",
@@ -76,7 +78,7 @@ def read_runs(path: Path) -> list[Run]:
 
 def with_fit(constants: LlmMemoryConstants, fitted: FittedMemory) -> LlmMemoryConstants:
     """Return the constants with the newest vLLM's replaced by fitted ones."""
-    old = constants.find(Engine.VLLM, None)
+    old = constants.find(Engine.VLLM, LOGGED)
     activation = replace(
         old.activation,
         sampler_bytes_per_vocab=fitted.sampler_bytes_per_vocab,
@@ -97,6 +99,7 @@ def errors(run: Run, constants: LlmMemoryConstants) -> tuple[float, float, float
         weights=run.weights,
         kv="fp8" if run.row["kv_cache_dtype"] == "fp8" else None,
         fraction=float(run.row["gpu_memory_utilization"]),
+        version=LOGGED,
     )
     stage = answer_memory(request, constants, alternatives=False).stage
     known = answer_memory(replace(request, pool_bytes=run.size("kv_cache_memory_gib")), constants, alternatives=False)
