@@ -569,6 +569,15 @@ class ServedVerbs:
     ) -> Any:
         """List the language models that capplan knows, with filters."""
 
+    def llm_support(
+        self,
+        model: str | Path | bytes | Trace | None = ...,
+        gpu: str = ...,
+        *,
+        format: str = ...,
+    ) -> Any:
+        """Tell which engines read which formats of a language model's weights on a GPU, and since which version."""
+
     def llm_report(
         self,
         model: str | Path | bytes | Trace | None = ...,

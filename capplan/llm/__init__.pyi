@@ -16,6 +16,7 @@ from capplan.llm.core.serving.accuracy import ServingValidation
 from capplan.llm.core.serving.asked import Sampling, ServingTask, Statistic
 from capplan.llm.core.serving.estimate import ServingEstimate
 from capplan.llm.core.simulation.load_answer import Simulation
+from capplan.llm.core.support_answer import SupportAnswer
 from capplan.llm.core.training.accuracy import TrainingValidation
 from capplan.llm.core.training.estimate import TrainingMemoryAnswer
 from capplan.llm.core.training.frameworks import States
@@ -30,6 +31,7 @@ class _ServingEstimateShown(Shown, ServingEstimate): ...
 class _PlannedFleetShown(Shown, PlannedFleet): ...
 class _SimulationShown(Shown, Simulation): ...
 class _LanguageModelsShown(Shown, tuple[LanguageModel, ...]): ...
+class _SupportAnswerShown(Shown, SupportAnswer): ...
 class _ServingReportShown(Shown, ServingReport): ...
 class _FleetAnswerShown(Shown, FleetAnswer): ...
 class _ServingValidationShown(Shown, ServingValidation): ...
@@ -493,6 +495,30 @@ def models(
 
     Raises:
         CapplanError: a name is not known, or a condition cannot be read.
+    """
+
+def support(
+    model: str,
+    gpu: str,
+    *,
+    download: bool = ...,
+    specs: Sequence[str | Path] | str | None = ...,
+) -> _SupportAnswerShown:
+    """Tell which engines read which formats of a language model's weights on a GPU, and since which version.
+
+    Exit 1 if none reads any.
+
+    Args:
+        model: A name of `capplan llm models`, hf:config.json, hf:FOLDER, hf:org/name of the local cache, FILE.gguf.
+        gpu: Exact id or alias of a GPU.
+        download: Fetch the configuration and headers of hf:org/name over the network.
+        specs: Own GPU specs, laid over the built-in ones.
+
+    Returns:
+        Which engines read which formats of a model's weights on a GPU, since which version.
+
+    Raises:
+        CapplanError: a name is not known.
     """
 
 def report(

@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING, Annotated, Final
 from msgspec import Meta
 
 from capplan.core.numbers import Interval
+from capplan.llm.core.engine_support import FormatSupport
 from capplan.llm.core.memory import StageMemory
 from capplan.llm.core.memory_answer import MemoryAlternative, MemoryAnswer
 from capplan.llm.core.model_query import LanguageModel
+from capplan.llm.core.support_answer import SupportAnswer
 from capplan.llm.core.tensors import count_active_parameters, count_parameters
 from capplan.shapes.common import SIGNED, VERSIONED
 from capplan.shapes.llm_serving import sharing_of
@@ -60,6 +62,20 @@ MODEL: Final = Shape("LlmModelDocument", LanguageModel, "The facts of a language
 MODELS: Final = Shape("LlmModelsDocument", tuple, "What `capplan llm models --format json` writes.", (
     *VERSIONED,
     figure("models", MODEL.at(reads(tuple[LanguageModel, ...], lambda models: models))),
+))
+FORMAT: Final = Shape("FormatSupportDocument", FormatSupport, "Whether an engine reads weights of a format on a GPU.", (
+    figure("engine"),
+    figure("weights", meaning="The format of weights; empty where the engine does not run on the GPU."),
+    figure("runs", meaning="True if the engine has kernels for it there."),
+    figure("widened", meaning="True if weights are read in the format and products are computed in 16 bits."),
+    figure("since", reads(str | None, lambda row: row.since and ".".join(map(str, row.since))), "First version with the kernels; null where all have them."),
+    figure("reason", meaning="Why not, or what is to be known."),
+))
+SUPPORT: Final = Shape("LlmSupportDocument", SupportAnswer, "What `capplan llm support --format json` writes.", (
+    *VERSIONED,
+    figure("model", "model.architecture.name"),
+    figure("gpu", "gpu.id"),
+    figure("formats", FORMAT.at("rows")),
 ))
 BYTES: Final = Shape("ByteInterval", Interval, "An interval in whole bytes.", (
     figure("low", _bytes("low")), figure("expected", _bytes("expected")), figure("high", _bytes("high")),

@@ -1051,6 +1051,20 @@ class LlmModelsDocument(Struct, frozen=True, kw_only=True):
     schema_version: Literal[1]
     models: tuple[LlmModelDocument, ...]
 
+class FormatSupportDocument(Struct, frozen=True, kw_only=True):
+    engine: Engine
+    weights: str
+    runs: bool
+    widened: bool
+    since: str | None
+    reason: str
+
+class LlmSupportDocument(Struct, frozen=True, kw_only=True):
+    schema_version: Literal[1]
+    model: str
+    gpu: str
+    formats: tuple[FormatSupportDocument, ...]
+
 class ByteInterval(Struct, frozen=True, kw_only=True):
     low: int
     expected: int

@@ -140,6 +140,20 @@ def test_a_larger_fraction_is_proposed_before_more_gpus():
     assert changes.index("--utilization 0.95") < changes.index("--tp 2")
 
 
+def test_support_shows_formats_by_engine():
+    # vllm#39610: MiniMax-M2.5, in fp8, on A100; sglang#12887: not there; TensorRT-LLM's matrix: Ampere has no FP8
+    shown = run("support", "minimax-m2.5", "--gpu", "a100-sxm4-80gb")
+    assert shown.exit_code == 0, shown.output
+    rows = {line.split()[0]: line.split()[1:] for line in shown.stdout.splitlines() if line[:1].isalpha()}
+    assert rows["fp8_block"] == ["widened", "since", "0.9", "no", "no", "no"]
+    assert rows["bf16"] == ["yes"] * 4
+    assert rows["awq"] == ["yes", "yes", "yes", "no"]
+    found = json.loads(run("support", "qwen3-8b", "--gpu", "apple-m4-max", "--json").stdout)
+    lacking = [row for row in found["formats"] if not row["weights"]]
+    assert [row["engine"] for row in lacking] == ["vllm", "sglang", "trtllm"]
+    assert all("apple-m4-max" in row["reason"] for row in lacking)
+
+
 def test_models_are_filtered_by_conditions():
     result = run("models", "--where", "params < 1B", "--ids")
     assert "qwen3-0.6b" in result.stdout.split()

@@ -74,6 +74,7 @@ COMMANDS: Mapping[str, str] = {
     "analyze/net": f"analyze {NET} --batch 4 {{formats}}",
     "analyze/training": f"analyze {TRAINING} --train --optimizer momentum {{formats}}",
     "llm/models": "llm models {formats}",
+    "llm/support": "llm support minimax-m2.5 --gpu a100-sxm4-80gb {formats}",
     "llm/memory": "llm memory qwen3-32b --gpu h100-sxm5-80gb --tp 2 --max-len 16384 {formats}",
     "llm/memory-llama-cpp": "llm memory qwen3-32b --gpu rtx-4090 --engine llama.cpp --weights q4_k_m --max-len 16384 {formats}",
     "llm/estimate": "llm estimate llama-3.1-8b-instruct --gpu l40s --weights fp8 -c 1..32 --energy {formats}",

@@ -92,6 +92,7 @@ SCHEMAS = (
     "llm-fleet",
     "llm-memory",
     "llm-models",
+    "llm-support",
     "llm-plan",
     "llm-report",
     "llm-simulate",

@@ -82,8 +82,27 @@ class EngineRuns:
     newest: tuple[int, ...] | None = None
 
 
+SHOWN_FORMATS = ("bf16", "fp8", "int8", "awq", "gptq", "nvfp4", "mxfp4", "q4_k_m")
+"""Formats of weights that checkpoints are mostly in."""
+
 _ALTERNATIVES = ("bf16", "fp8", "awq", "gptq", "int8", "nvfp4", "q4_k_m")
 """Formats of weights that a refusal proposes, as far as an engine has kernels for them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FormatSupport:
+    """Whether an engine's newest release reads weights of a format on a GPU.
+
+    `weights` is empty where the engine does not run on the GPU at all. `since` is the first version with the kernels,
+    None where all have them or none is known. `reason` says why not, or what is to be known, empty for nothing.
+    """
+
+    engine: Engine
+    weights: str
+    runs: bool
+    widened: bool = False
+    since: tuple[int, ...] | None = None
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,6 +145,34 @@ class EngineSupport:
         """Return True if an engine reads weights of a format on a GPU, but computes in 16 bits."""
         kernels = self._kernels(gpu, engine, weights)
         return bool(kernels and kernels.widened)
+
+    def table(self, gpu: GpuSpec, weights: Mapping[str, bool]) -> tuple[FormatSupport, ...]:
+        """Return a row for each engine and format on a GPU, one row for an engine that does not run there.
+
+        Args:
+            gpu: The GPU.
+            weights: The formats, with True for those that a mixture's experts are in, too.
+        """
+        rows: list[FormatSupport] = []
+        for engine in Engine:
+            problem = self.problem(gpu, engine, weights="")
+            if problem is not None:
+                rows.append(FormatSupport(engine=engine, weights="", runs=False, reason=problem))
+                continue
+            for name, experts in weights.items():
+                problem = self.problem(gpu, engine, weights=name, experts=experts)
+                kernels = self._kernels(gpu, engine, name) if problem is None else None
+                rows.append(
+                    FormatSupport(
+                        engine=engine,
+                        weights=name,
+                        runs=problem is None,
+                        widened=kernels is not None and kernels.widened,
+                        since=None if kernels is None else kernels.first(experts=experts),
+                        reason=problem or "; ".join(self.notes(gpu, engine, name)),
+                    )
+                )
+        return tuple(rows)
 
     def facts(self, engine: Engine, version: tuple[int, ...] | None) -> ReleaseFacts:
         """Return the facts of an engine's version, the newest if none is named."""
@@ -183,8 +230,6 @@ class EngineSupport:
     ) -> bool:
         """Return True if an engine that runs on a GPU has no kernels for a format there."""
         runs, stored = self.engines[engine], WEIGHT_FORMATS.get(weights)
-        if runs.families.get(family_of(gpu), Versions()).unofficial:
-            return False
         if weights not in runs.formats:
             return engine is Engine.TRTLLM and stored is not None and stored.gguf is not None
         kernels = self._kernels(gpu, engine, weights)

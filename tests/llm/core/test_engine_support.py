@@ -50,6 +50,8 @@ SUPPORT = load_engine_support()
         ("l40s", Engine.TRTLLM, None, "q4_k_m", "reads no GGUF format"),
         ("t4", Engine.VLLM, (0, 14), "nvfp4", "from version 0.16 on, not in 0.14"),
         ("rtx-5090", Engine.VLLM, None, "int8", "no int8 kernels for rtx-5090"),
+        ("mi100", Engine.VLLM, None, "fp8", "no fp8 kernels for mi100 (CDNA 1)"),
+        ("rtx-3090", Engine.LLAMACPP, None, "awq", "no awq kernels for rtx-3090"),
         ("h100-sxm5-80gb", Engine.SGLANG, (0, 5, 9), "nvfp4", "from version 0.5.13 on"),
         ("b200-sxm-180gb", Engine.TRTLLM, (0, 16), "fp8", "from version 0.17 on, not in 0.16"),
         ("mi300x", Engine.TRTLLM, None, "bf16", "use vllm, sglang or llama.cpp"),

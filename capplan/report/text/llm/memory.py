@@ -1,10 +1,13 @@
 """An answer about serving memory as sections: parts of a GPU, what fits, and what other choices would give."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from capplan.core.engine_names import Engine
+from capplan.llm.core.engine_support import FormatSupport
 from capplan.llm.core.memory_answer import MemoryAnswer
 from capplan.llm.core.model_query import LanguageModel, attention_kind, kv_bytes_per_token
+from capplan.llm.core.support_answer import SupportAnswer
 from capplan.llm.core.tensors import count_active_parameters, count_parameters
 from capplan.report.sections import Block, Column, LineRole, Lines, Section, Table, data, figure, words
 from capplan.report.text.llm.serving import degrees_words
@@ -117,6 +120,30 @@ _ALTERNATIVES: tuple[Column[_Choice], ...] = (
     figure("tokens", lambda choice: choice.kv_tokens, "{:,}".format, unknown="–"),
     figure("sequences", lambda choice: choice.sequences, "{:,}".format),
 )
+
+
+def llm_support_sections(answer: SupportAnswer) -> list[Section]:
+    """Return one row per format and one column per engine, and why engines do not run on the GPU."""
+    cells = {(row.weights, row.engine): row for row in answer.rows}
+    columns: list[Column[str]] = [words("weights", lambda name: name, name="weights")]
+    columns += [_engine_column(engine, cells) for engine in Engine]
+    lines = ["widened: weights are read in the format, and products are computed in 16 bits"]
+    lines += [row.reason for row in answer.rows if not row.weights]
+    lines += [note for note in dict.fromkeys(row.reason for row in answer.rows if row.runs) if "official" in note]
+    headline = f"{answer.model.architecture.name} on {answer.gpu.name}, by the newest releases that are known:"
+    formats = list(dict.fromkeys(row.weights for row in answer.rows if row.weights))
+    return [Section([Lines([headline]), Table(columns, formats), Lines(lines, role=LineRole.LIST)])]
+
+
+def _engine_column(engine: Engine, cells: Mapping[tuple[str, Engine], FormatSupport]) -> Column[str]:
+    def cell(name: str) -> str:
+        row = cells.get((name, engine))
+        if row is None or not row.runs:
+            return "no"
+        since = f" since {'.'.join(map(str, row.since))}" if row.since else ""
+        return f"{'widened' if row.widened else 'yes'}{since}"
+
+    return words(engine.value, cell, name=engine.value)
 
 
 def llm_model_sections(models: Sequence[LanguageModel]) -> list[Section]:
