@@ -31,6 +31,11 @@ def price_folder() -> Path:
     return _folder_named_by(PRICES_VARIABLE) or built_in_folder() / PRICES
 
 
+def has_own_price_list() -> bool:
+    """Return True if CAPPLAN_PRICES names the price list in force, in the place of built-in and fetched prices."""
+    return bool(os.environ.get(PRICES_VARIABLE))
+
+
 def calibration_file(name: str) -> Path:
     """Return the calibration file of a name: from the folder that CAPPLAN_CALIBRATIONS names, else the built-in one.
 

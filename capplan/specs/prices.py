@@ -23,7 +23,14 @@ from capplan.core.gpus.prices import (
 from capplan.core.gpus.spec import GpuSpec, Source, SourceKind
 from capplan.errors import SpecError, UnknownNameError
 from capplan.specs.fetched import FETCHED, Fetched, dated, read_fetched
-from capplan.specs.folders import BUILT_IN, PRICES, built_in_folder, own_overlays, price_folder
+from capplan.specs.folders import (
+    BUILT_IN,
+    PRICES,
+    built_in_folder,
+    has_own_price_list,
+    own_overlays,
+    price_folder,
+)
 from capplan.specs.providers import load_providers
 from capplan.specs.strict_yaml import Checker, Tree, read_yaml
 
@@ -104,7 +111,7 @@ def load_prices(gpus: Mapping[str, GpuSpec], *, overlays: Sequence[Path] = ()) -
     for path in sorted(folder.glob("*.yaml")):
         shown = str(path.relative_to(folder.parents[1])) if folder == built_in_folder() / PRICES else str(path)
         prices = _joined(prices, read_prices(path, gpus, shown=shown, origin=BUILT_IN))
-    if folder == built_in_folder() / PRICES:
+    if not has_own_price_list():
         prices = _joined(prices, prices_of(read_fetched(), gpus))
     own = Prices()
     for overlay in (*own_overlays(), *overlays):

@@ -131,6 +131,21 @@ def answer_prices(question: PricesQuestion, context: Context) -> "Prices":
     )
 
 
+def _outcome(listed: "Prices") -> Outcome:
+    """Warn once where the newest rent listed is a month old; a price list of one's own is one's own to renew."""
+    from capplan.clock import today
+    from capplan.specs.folders import has_own_price_list
+
+    newest = max((price.date for price in listed.hourly), default=None)
+    age = 0 if newest is None else (today() - newest).days
+    if age <= _FRESH_DAYS or has_own_price_list():
+        return Outcome()
+    return Outcome(warnings=(f"the newest of these rents is {age} days old; `capplan prices update` fetches today's.",))
+
+
+_FRESH_DAYS = 30
+
+
 def _is_shown_in(price: "Price", region: str) -> bool:
     """Return True for a price of a region, and for an offer that may be there, for which one must ask."""
     return price.is_in(region) or (price.is_orderable and price.may_be_in(region))
@@ -157,6 +172,7 @@ PRICES = Verb(
         "capplan.report.text.gpus:price_sections", part="hourly,purchase", group="compare", regions="regions"
     ),
     document=laid_out_by("capplan.shapes.gpus:PRICES"),
+    outcome=_outcome,
     schema="prices",
     effort=Effort.SHORT,
     returns="capplan.specs.prices:Prices",

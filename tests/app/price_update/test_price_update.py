@@ -28,6 +28,8 @@ from capplan.specs import load_gpus
 from capplan.specs.fetched import fetched_folder, read_fetched
 from capplan.specs.prices import load_prices, prices_of
 from capplan.specs.providers import load_providers
+from capplan.verbs.prices import PRICES, PricesQuestion
+from capplan.verbs.statement.local import LocalContext
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 GPUS = load_gpus()
@@ -385,3 +387,18 @@ def test_an_update_that_is_killed_leaves_the_old_prices() -> None:
         started.kill()
     assert (fetched_folder() / "vast.json").read_bytes() == before
     assert fetched_prices() == OFFERS
+
+
+@pytest.mark.usefixtures("sources")
+def test_old_prices_say_once_how_to_get_new_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    def warnings(**asked: object) -> tuple[str, ...]:
+        listed = PRICES.answer(PricesQuestion(**asked), LocalContext())  # type: ignore[arg-type]
+        return PRICES.outcome(listed).warnings
+
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", f"{NOW.timestamp():.0f}")
+    (warning,) = warnings(gpus=("l4",), providers=("gcp",), terms=(Term.ON_DEMAND,))
+    # The newest built-in prices of Google are of 2026-08-03, 109 days before 2026-11-20.
+    assert warning == "the newest of these rents is 109 days old; `capplan prices update` fetches today's."
+    Handler.answers["/bundles/"] = text(json.dumps({"offers": [VAST]}))
+    update("vast")
+    assert warnings(gpus=("rtx-4090",)) == ()
