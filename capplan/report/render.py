@@ -126,16 +126,17 @@ def _plain(sections: Iterable[Section], width: int | None) -> str:
                 pieces.append((text, isinstance(block, Lines | Table) and block.is_attached))
         for text, is_attached in pieces:
             lines += [text] if is_attached or not lines else ["", text]
-    text = "".join(f"{line}\n" for line in lines)
-    return text if width is None else wrapped_lines(text, width)
+    return "".join(f"{line}\n" for line in lines)
 
 
 def _plain_block(block: Block, width: int | None) -> str:
+    """Return a block as text, its sentences folded to a width; what is meant to be copied never is."""
     if isinstance(block, Lines):
         if block.only not in (None, Format.TABLE):
             return ""
         mark = {LineRole.NOTE: "  · ", LineRole.LIST: "- "}.get(block.role, "")
-        return "\n".join(f"{mark}{text_of(text)}" for text in block.texts)
+        text = "\n".join(f"{mark}{text_of(text)}" for text in block.texts)
+        return text if width is None else wrapped_lines(text, width).removesuffix("\n")
     if isinstance(block, Listing):
         return block.text.rstrip("\n")
     if not isinstance(block, Table) or block.only not in (None, Format.TABLE):
@@ -152,7 +153,7 @@ def plain_grid(grid: Grid, *, width: int | None = None) -> str:
     if width is None:
         return _aligned(grid)
     blocks, left_out = narrow_grids(grid, width)
-    note = f"Left out for want of room: {', '.join(left_out)}.\n" if left_out else ""
+    note = wrapped_lines(f"Left out for want of room: {', '.join(left_out)}.", width) if left_out else ""
     return "\n".join(_aligned(block.content, gap=block.gap) for block in blocks) + note
 
 

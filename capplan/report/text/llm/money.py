@@ -33,7 +33,7 @@ def launch_blocks(launch: Launch) -> list[Block]:
     return [
         *map(Listing, launch.commands),
         Table(LAUNCH_OPTIONS, launch.options),
-        *(Listing(f"{name}:\n{text}") for name, text in launch.files),
+        *(block for name, text in launch.files for block in (Lines([f"{name}:"]), Listing(text))),
         Lines(launch.notes, role=LineRole.NOTE, is_attached=True),
     ]
 

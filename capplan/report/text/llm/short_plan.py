@@ -38,7 +38,10 @@ _NEAREST = 3
 
 
 def plan_lines(fleet: PlannedFleet, *, width: int, launch: bool = False) -> list[Line]:
-    """Lay a plan out on one screen: at most `MOST_LINES` lines of at most `width` characters."""
+    """Lay a plan out on one screen: at most `MOST_LINES` lines of at most `width` characters.
+
+    A launch follows whole, with its files as they are to be copied, however long.
+    """
     plan = fleet.plan
     model = line(Span(text=plan.model, style=Style.CHOSEN))
     asked = [model, *_labelled("Asked", f"{load_words(plan.load)}{_limit_words(plan)}", width)]
@@ -55,13 +58,13 @@ def plan_lines(fleet: PlannedFleet, *, width: int, launch: bool = False) -> list
             *_choices(plan, width),
             *_rest(fleet, width),
         ]
-    return lines[:MOST_LINES]
+        lines = lines[:MOST_LINES]
+    return lines
 
 
 def _launched(launch: Launch, width: int) -> Iterator[Line]:
     """Yield the command that starts a replica, with the reason of each option on one line."""
-    command = textwrap.wrap(launch.command, width - 2, break_long_words=False, break_on_hyphens=False)
-    yield from (line(f"{part} \\" if part != command[-1] else part) for part in command)
+    yield from map(line, _shell_lines(launch, width))
     for number, own in enumerate(launch.other_options, start=2):
         yield from _labelled(f"Server {number}"[: _LABEL_WIDTH - 1], f"the same, but {shlex.join(own)}", width)
     for note in launch.notes:
@@ -70,7 +73,20 @@ def _launched(launch: Launch, width: int) -> Iterator[Line]:
         yield cut_line(line(Span(text="  " + " ".join(option.words), style=Style.HEADING), f"  {option.why}"), width)
     for name, text in launch.files:
         yield line(Span(text=f"{name}:", style=Style.HEADING))
-        yield from (cut_line(line(f"  {part}"), width) for part in text.splitlines())
+        yield from map(line, text.splitlines())
+
+
+def _shell_lines(launch: Launch, width: int) -> Iterator[str]:
+    """Yield a command over several lines, broken between options alone, so that no quoted word is."""
+    parts = [shlex.join(launch.arguments[: -sum(len(option.words) for option in launch.options) or None])]
+    for option in launch.options:
+        words = shlex.join(option.words)
+        if len(parts[-1]) + len(words) + 3 <= width:
+            parts[-1] += f" {words}"
+        else:
+            parts.append(words)
+    yield from (f"{part} \\" for part in parts[:-1])
+    yield parts[-1]
 
 
 def _limit_words(plan: DeploymentPlan) -> str:
