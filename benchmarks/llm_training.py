@@ -8,18 +8,21 @@ Every constant has a prior from the literature, in logarithms, so that what no r
 """
 
 import argparse
+import csv
+import gzip
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from datetime import UTC, datetime
+from enum import StrEnum
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
 from capplan.core.gpus.rate_laws import RateLaws
-from capplan.core.numbers import BoolArray, FloatArray
+from capplan.core.numbers import BoolArray, FloatArray, Interval
 from capplan.core.origin import Origin
 from capplan.errors import CapplanError
 from capplan.llm.core.training.accuracy import (
@@ -31,9 +34,9 @@ from capplan.llm.core.training.accuracy import (
     kind_of,
     rank_layouts,
 )
-from capplan.llm.core.training.estimate import least_recompute
+from capplan.llm.core.training.estimate import usual_recompute
 from capplan.llm.core.training.frameworks import Family
-from capplan.llm.core.training.memory import MemoryConstants, MemoryScope, estimate_memory
+from capplan.llm.core.training.memory import MemoryConstants, MemoryScope, count_job, memory_of
 from capplan.llm.core.training.step_time import TimeConstants, step_time
 from capplan.llm.core.training.work import (
     AttentionClass,
@@ -52,6 +55,8 @@ from capplan.specs.rate_laws import load_rate_laws
 GIB = 2.0**30
 _FOLDS, _MOST_GROUPS = 8, 24
 """Groups beyond 24 are left out in eight folds, so that the whole takes minutes."""
+_FROM_ALL = 3
+"""Steps of a fit without a group, which starts at the constants of all runs."""
 _MOST_OF_A_SOURCE = 40
 _SMALLEST_WIDTH = 512
 """Models of Megatron's continuous integration have this width: their steps wait for the host, their peaks are exact."""
@@ -60,14 +65,15 @@ MEMORY_PRIOR = MemoryConstants(
     activations=dict.fromkeys(Family, 1.0),
     logit_bytes=dict.fromkeys(Family, 12.0),
     workspace_bytes=0.15 * GIB,
-    base_extra_bytes=0.1,
-    reserved_share=1.06,
+    base_extra_bytes=0.3 * GIB,
+    reserved_share=1.1,
     context_bytes=0.6 * GIB,
     network_bytes=2.0 * GIB,
 )
-"""Counted activations as they are; a logit in 16 bits, in fp32 and its gradients; bitsandbytes' 0.1 B per parameter."""
+"""Counted activations as they are; a logit in 16 bits, in fp32 and its gradients; beside a base in 4 bits what its
+library's buffers take."""
 MEMORY_SPREAD = {
-    "activations": 0.3, "logit_bytes": 0.4, "workspace_bytes": 0.7, "base_extra_bytes": 0.5, "reserved_share": 0.02,
+    "activations": 0.3, "logit_bytes": 0.4, "workspace_bytes": 0.7, "base_extra_bytes": 0.5, "reserved_share": 0.03,
     "context_bytes": 0.05, "network_bytes": 0.5,
 }  # fmt: skip
 """Standard deviations of the priors' logarithms."""
@@ -83,6 +89,7 @@ TIME_PRIOR = TimeConstants(
         AttentionClass.FLASH_ON_NEWER: 0.45,
         AttentionClass.TUNED: 0.6,
     },
+    attention_start_s=7.4e-13,
     stream_fused=0.8,
     stream_eager=0.6,
     misaligned=1.5,
@@ -100,11 +107,14 @@ TIME_PRIOR = TimeConstants(
     families=dict.fromkeys(Family, 1.0),
 )
 TIME_SPREAD = {
-    "partial_waves": 0.4, "filling_rows": 0.4,
-    "products": 0.12, "grouped": 0.3, "attention": 0.3, "stream_fused": 0.3, "stream_eager": 0.3, "misaligned": 0.2,
+    "partial_waves": 0.4, "filling_rows": 0.4, "attention_start_s": 0.1,
+    "products": 0.12, "grouped": 0.3, "attention": 0.12, "stream_fused": 0.3, "stream_eager": 0.3, "misaligned": 0.2,
     "links": 0.1, "exposed_tensor": 0.3, "exposed_pipeline": 0.4, "exposed_expert": 0.3, "exposed_context": 0.5,
     "exposed_shard": 0.4, "exposed_gradient": 0.4, "kernel_s": 0.4, "doubling": 0.5, "families": 0.07,
 }  # fmt: skip
+
+"""Attention's share is what FlashAttention-2 and 3 report of forward and backward passes on A100 and H100, known better
+than the few runs of some classes tell; what it takes to start is the mean of `attention_starts`."""
 
 Constants = TypeVar("Constants", MemoryConstants, TimeConstants)
 
@@ -119,6 +129,15 @@ def flatten(constants: Constants, spread: Mapping[str, float]) -> tuple[FloatArr
         values += found
         widths += [spread[item.name]] * len(found)
     return np.log(values), np.array(widths)
+
+
+def keys_of(constants: Any) -> list[StrEnum | None]:
+    """Return the class that each constant is of, as `flatten` orders them; None for those of every run."""
+    found: list[StrEnum | None] = []
+    for item in fields(constants):
+        given = getattr(constants, item.name)
+        found += list(given) if isinstance(given, Mapping) else [None]
+    return found
 
 
 def rebuild(like: Constants, vector: FloatArray) -> Constants:
@@ -138,6 +157,7 @@ def rebuild(like: Constants, vector: FloatArray) -> Constants:
 class Problem:
     """What is fitted: runs with the logarithms of what was measured, weights, and a prediction from constants.
 
+    `classes` are those of each run, so that constants of other classes need not be tried on it.
     `bounds` is 0 where a value was measured, −1 where it is known to be less, as of a run that fitted on its GPU, and 1
     where it is known to be more.
     """
@@ -150,53 +170,88 @@ class Problem:
     spread: Mapping[str, float]
     noise: float
     bounds: FloatArray
+    classes: Sequence[frozenset[StrEnum]]
 
     def errors(self, constants: Any, chosen: BoolArray) -> FloatArray:
         """Return the logarithms of predicted over measured of chosen runs."""
         at = np.flatnonzero(chosen)
         return self.predict(constants, at.tolist()) - self.measured[at]
 
-    def fit(self, chosen: BoolArray, *, iterations: int = 6) -> Any:
-        """Fit the constants to chosen runs by damped Gauss-Newton steps with Huber's weights and the priors."""
-        start, deviation = flatten(self.prior, self.spread)
-        vector, at = start.copy(), np.flatnonzero(chosen).tolist()
+    def fit(self, chosen: BoolArray, *, iterations: int = 6, start: Any = None) -> Any:
+        """Fit the constants to chosen runs by damped Gauss-Newton steps with Huber's weights and the priors.
+
+        `start` are the constants of other runs, from which fewer steps are needed.
+        """
+        prior, deviation = flatten(self.prior, self.spread)
+        vector = prior.copy() if start is None else flatten(start, self.spread)[0]
+        at = np.flatnonzero(chosen).tolist()
         measured, weights = self.measured[at], self.weights[at]
         for _ in range(iterations):
             now = self.predict(rebuild(self.prior, vector), at)
             columns = []
-            for index in range(vector.size):
-                moved = vector.copy()
+            for index, key in enumerate(keys_of(self.prior)):
+                moved, column = vector.copy(), np.zeros(len(at))
                 moved[index] += 0.03
-                columns.append((self.predict(rebuild(self.prior, moved), at) - now) / 0.03)
+                concerned = [place for place, run in enumerate(at) if key is None or key in self.classes[run]]
+                if concerned:
+                    tried = self.predict(rebuild(self.prior, moved), [at[place] for place in concerned])
+                    column[concerned] = (tried - now[concerned]) / 0.03
+                columns.append(column)
             slopes, missing = np.stack(columns, axis=1), measured - now
             kept = np.where(self.bounds[at] == 0, True, missing * self.bounds[at] > 0)
             held = (
                 kept * weights * np.minimum(1.0, 1.5 * self.noise / np.maximum(np.abs(missing), 1e-9)) / self.noise**2
             )
             square = (slopes * held[:, None]).T @ slopes + np.diag(deviation**-2.0)
-            right = (slopes * held[:, None]).T @ missing - (vector - start) * deviation**-2.0
+            right = (slopes * held[:, None]).T @ missing - (vector - prior) * deviation**-2.0
             vector = vector + np.clip(np.linalg.solve(square, right), -0.4, 0.4)
         return rebuild(self.prior, vector)
 
-    def held_out(self, group_of: Callable[[MeasuredTraining], str]) -> FloatArray:
-        """Return the errors of all runs, each predicted by constants fitted without its group, in at most 8 folds."""
-        groups = [group_of(run) for run in self.runs]
-        order = {group: index % _FOLDS for index, group in enumerate(sorted(set(groups)))}
-        folds = np.array([order[group] if len(order) > _MOST_GROUPS else groups.index(group) for group in groups])
-        found = np.zeros(len(self.runs))
-        for fold in sorted(set(folds.tolist())):
-            out = folds == fold
-            found[out] = self.errors(self.fit(~out, iterations=4), out)
-        return found
 
-    def held_out_twice(self, chip_of: Callable[[MeasuredTraining], str]) -> FloatArray:
-        """Return the errors of all runs, each predicted by constants fitted without its source and its chip family."""
-        found = np.zeros(len(self.runs))
-        sources, chips = np.array([run.source for run in self.runs]), np.array([chip_of(run) for run in self.runs])
-        for source, chip in sorted(set(zip(sources.tolist(), chips.tolist(), strict=True))):
-            out = (sources == source) & (chips == chip)
-            found[out] = self.errors(self.fit((sources != source) & (chips != chip), iterations=4), out)
-        return found
+_TIMED = {
+    "a100_sxm": "a100-sxm4-80gb", "h100_sxm": "h100-sxm5-80gb", "b200_sxm": "b200-sxm-180gb", "gb200": "gb200-186gb",
+    "rtx_pro_6000_server": "rtx-pro-6000-blackwell-server",
+}  # fmt: skip
+"""GPUs of the table of timed kernels, by their names there."""
+
+
+def attention_starts(path: Path) -> str:
+    """Fit the rise of attention's rate with the sequence to timed kernels, each GPU and engine judged by the others.
+
+    Forward kernels in 16 bits, heads of 128, at least 4,096 tokens and 16 heads, no window: the time is
+    (F/R + c·F/k)/a of F FLOPs over k keys a query, R being the GPU's sustained rate.
+    """
+    gpus, laws = load_gpus(), load_rate_laws()
+    groups: dict[tuple[str, str], list[tuple[float, float, float]]] = {}
+    with gzip.open(path, "rt", encoding="utf-8") as lines:
+        for row in csv.DictReader(lines):
+            tokens, keys = int(row["batch_size"]) * int(row["isl"]), int(row["isl"]) / 2
+            formats = {row["attn_dtype"], row["kv_cache_dtype"]}
+            is_like_training = tokens >= 4096 and int(row["num_heads"]) >= 16 and int(row["isl"]) >= 256
+            is_plain = formats == {"bfloat16"} and row["head_dim"] == "128" and float(row["window_size"] or 0) == 0
+            if row["gpu"] in _TIMED and is_like_training and is_plain:
+                of_one_key = 2.0 * tokens * int(row["num_heads"]) * 256
+                found = (of_one_key * keys, of_one_key, float(row["latency_ms"]) / 1e3)
+                groups.setdefault((row["gpu"], row["framework"]), []).append(found)
+    fitted: dict[tuple[str, str], tuple[float, FloatArray]] = {}
+    for (gpu, engine), rows in groups.items():
+        timed = np.array(rows)
+        rate = training_gpu(gpus.find(_TIMED[gpu]), laws).half_flops_per_s
+        scaled = timed[:, :2] / np.array([rate, 1.0]) / timed[:, 2:]
+        slope, start = np.linalg.lstsq(scaled, np.ones(len(rows)), rcond=None)[0].tolist()
+        fitted[gpu, engine] = start / slope, scaled
+    lines_ = ["| GPU, engine | kernels | start, s | error with the others' start | with one share |"]
+    lines_.append("| --- | ---: | ---: | ---: | ---: |")
+    for key, (start, scaled) in fitted.items():
+        others = math.exp(np.mean([math.log(other) for name, (other, _) in fitted.items() if name[0] != key[0]]))
+        errors = [
+            np.abs(np.expm1(law - np.median(law)))
+            for law in (np.log(scaled[:, 0] + others * scaled[:, 1]), np.log(scaled[:, 0]))
+        ]
+        shown = " | ".join(f"{np.median(error):.1%}, p90 {np.quantile(error, 0.9):.0%}" for error in errors)
+        lines_.append(f"| {key[0]}, {key[1]} | {len(scaled)} | {start:.2e} | {shown} |")
+    mean = math.exp(np.mean([math.log(start) for start, _ in fitted.values()]))
+    return "\n".join(lines_) + f"\n\nThe geometric mean of all starts is {mean:.2e} s."
 
 
 def weights_of(runs: Sequence[MeasuredTraining]) -> FloatArray:
@@ -213,13 +268,13 @@ def memory_problem(runs: Sequence[MeasuredTraining], gpus: Gpus) -> Problem:
     exact = [run for run in stated if run.peak_bytes]
     chosen = [*exact, *limits]
     usable = [gpus.find(run.gpu).expected_usable_bytes for run in limits]
+    counted = [count_job(run.job) for run in chosen]
 
     def predict(constants: MemoryConstants, at: Sequence[int]) -> FloatArray:
         kinds = [chosen[index].peak_kind if index < len(exact) else MemoryScope.DEVICE for index in at]
-        peaks = [
-            estimate_memory(chosen[index].job, constants).peak(kind) for index, kind in zip(at, kinds, strict=True)
-        ]
-        return np.asarray(np.log(peaks))
+        return np.asarray(
+            np.log([memory_of(counted[index], constants).peak(kind) for index, kind in zip(at, kinds, strict=True)])
+        )
 
     return Problem(
         chosen,
@@ -230,6 +285,7 @@ def memory_problem(runs: Sequence[MeasuredTraining], gpus: Gpus) -> Problem:
         MEMORY_SPREAD,
         0.1,
         np.array([*(0.0 for _ in exact), *(1.0 if run.ran_out else -1.0 for run in limits)]),
+        [frozenset({run.job.framework.family}) for run in chosen],
     )
 
 
@@ -247,7 +303,7 @@ def time_problem(
             machine = training_gpu(gpu, laws, network_bytes_per_s=run.network_bytes_per_s)
         except CapplanError:
             continue
-        job = run.job if run.recompute_is_stated else least_recompute(run.job, gpu, shipped)
+        job = run.job if run.recompute_is_stated else usual_recompute(run.job, gpu, shipped)
         chosen.append(run)
         works.append(step_work(job, machine))
 
@@ -265,7 +321,14 @@ def time_problem(
         TIME_SPREAD,
         0.12,
         np.zeros(len(chosen)),
+        [_classes(run, work) for run, work in zip(chosen, works, strict=True)],
     )
+
+
+def _classes(run: MeasuredTraining, work: TrainingStepWork) -> frozenset[StrEnum]:
+    links = (getattr(work, item.name) for item in fields(work) if item.name.endswith("_link"))
+    return frozenset({run.job.framework.family, work.product, ProductClass.WIDE, work.attention,
+                      CollectiveLink.HOST, *links})  # fmt: skip
 
 
 def described(errors: FloatArray) -> dict[str, float]:
@@ -283,15 +346,10 @@ _QUANTILES = 21
 """How many quantiles of measured over predicted peaks are kept: every twentieth of the held-out runs."""
 
 
-def peak_ratios(errors: FloatArray) -> tuple[float, ...]:
-    """Return the quantiles of measured over predicted peaks from the logarithms of predicted over measured."""
-    return tuple(np.quantile(np.exp(-errors), np.linspace(0.0, 1.0, _QUANTILES)).tolist())
-
-
-def rank_held_out(problem: Problem, errors: FloatArray) -> list[JobRanking]:
+def rank_held_out(problem: Problem, split: "HeldOut") -> list[JobRanking]:
     """Return the choice among layouts of every job, each run predicted by constants fitted without it."""
-    speeds = np.exp(problem.measured + errors).tolist()
-    return rank_layouts(problem.runs, speeds)
+    speeds = np.exp(problem.measured[split.at] + split.errors).tolist()
+    return rank_layouts([problem.runs[index] for index in split.at.tolist()], speeds)
 
 
 def ranking_table(rankings: Mapping[str, Sequence[JobRanking]]) -> str:
@@ -309,28 +367,29 @@ def ranking_table(rankings: Mapping[str, Sequence[JobRanking]]) -> str:
     return "\n".join(lines)
 
 
-def half_width(errors: FloatArray, least: float) -> float:
-    """Return the factor that 90 % of held-out errors lie within, up or down."""
-    return max(least, math.exp(float(np.quantile(np.abs(errors), 0.9))))
-
-
 @dataclass(slots=True)
 class Report:
     """The errors of all tests by name, for the calibration's origin and the page."""
 
     rows: dict[str, dict[str, float]]
 
-    def add(self, name: str, errors: FloatArray) -> None:
-        """Add the errors of a test, if there are any."""
+    def add(self, name: str, errors: FloatArray, within: BoolArray | None = None) -> None:
+        """Add the errors of a test, if there are any, and the share of it that lies within its intervals."""
         if errors.size:
             self.rows[name] = described(errors)
+            if within is not None:
+                self.rows[name]["coverage"] = float(within.mean())
 
     def markdown(self) -> str:
         """Return a table of all tests."""
+        has_coverage = any("coverage" in row for row in self.rows.values())
         lines = ["| test | rows | median | p90 | bias |", "| --- | ---: | ---: | ---: | ---: |"]
+        if has_coverage:
+            lines = [f"{lines[0]} in the interval |", f"{lines[1]} ---: |"]
         for name, row in self.rows.items():
             errors = f"{row['median']:.1%} | {row['p90']:.1%} | {row['bias']:.2f}"
-            lines.append(f"| {name} | {row['rows']:.0f} | {errors} |")
+            inside = f" {row['coverage']:.0%} |" if has_coverage else ""
+            lines.append(f"| {name} | {row['rows']:.0f} | {errors} |{inside}")
         return "\n".join(lines)
 
 
@@ -347,97 +406,259 @@ def _parts(problem: Problem) -> dict[str, BoolArray]:
     }
 
 
-def run_of(run: MeasuredTraining) -> str:
-    """Name the runs that share source, model and GPU, which are left out together."""
-    return f"{run.source} {run.model} {run.gpu}"
+@dataclass(frozen=True, slots=True)
+class Fold:
+    """Runs that are predicted by constants of others: which are left out, and which constants are fitted to."""
+
+    out: BoolArray
+    kept: BoolArray
+
+
+def folds_by(labels: Sequence[str]) -> list[Fold]:
+    """Return a fold for each label, or eight folds of labels where there are more than 24."""
+    names = sorted(set(labels))
+    order = {name: index % _FOLDS if len(names) > _MOST_GROUPS else index for index, name in enumerate(names)}
+    at = np.array([order[label] for label in labels])
+    return [Fold(at == fold, at != fold) for fold in sorted(set(at.tolist()))]
+
+
+def folds_of_both(first: Sequence[str], second: Sequence[str]) -> list[Fold]:
+    """Return a fold for each pair of labels, predicted by runs that share neither of the two."""
+    one, two = np.array(first), np.array(second)
+    pairs = sorted(set(zip(first, second, strict=True)))
+    return [Fold((one == left) & (two == right), (one != left) & (two != right)) for left, right in pairs]
+
+
+def folds_of_later(years: Sequence[str]) -> list[Fold]:
+    """Return a fold for each year but the first, predicted by runs of earlier years."""
+    at = np.array([int(year or 0) for year in years])
+    known = sorted(set(at[at > 0].tolist()))
+    return [Fold(at == year, (at > 0) & (at < year)) for year in known[1:]]
+
+
+@dataclass(frozen=True, slots=True)
+class HeldOut:
+    """The errors of runs that were left out, as logarithms of predicted over measured, with how far each was."""
+
+    split: str
+    at: FloatArray
+    errors: FloatArray
+    evidence: Sequence[TrainingEvidence]
+
+
+Near: TypeAlias = Callable[[BoolArray], Callable[[MeasuredTraining], TrainingEvidence]]
+"""What tells, of runs that are kept, how far another one is from them."""
+_FEWEST_KEPT = 30
+"""Runs that a fold must leave, so that constants of the fewer are not judged."""
+
+
+def hold_out(
+    problem: Problem,
+    split: str,
+    folds: Sequence[Fold],
+    *,
+    start: Any,
+    near: Near,
+) -> HeldOut:
+    """Judge runs by constants that were fitted without them; `near` says how far a run is from those that were kept."""
+    at: list[int] = []
+    errors: list[float] = []
+    evidence: list[TrainingEvidence] = []
+    for fold in folds:
+        out = fold.out & (problem.bounds == 0)
+        if int(fold.kept.sum()) < _FEWEST_KEPT or not out.any():
+            continue
+        constants = problem.fit(fold.kept, iterations=_FROM_ALL, start=start)
+        chosen, distance = np.flatnonzero(out).tolist(), near(fold.kept)
+        at += chosen
+        errors += problem.errors(constants, out).tolist()
+        evidence += [distance(problem.runs[index]) for index in chosen]
+    return HeldOut(split, np.array(at, dtype=int), np.array(errors), evidence)
+
+
+def all_splits(problem: Problem, gpus: Gpus, *, start: Any, near: Near) -> list[HeldOut]:
+    """Judge runs by every split, the easiest first."""
+    runs = problem.runs
+    sources, frameworks = [run.source for run in runs], [run.framework for run in runs]
+    generations = [_generation(gpus, run) for run in runs]
+    splits = {
+        "model and GPU of a source": folds_by([f"{run.source} {run.model} {run.gpu}" for run in runs]),
+        "source": folds_by(sources),
+        "GPU": folds_by([run.gpu for run in runs]),
+        "generation of chips": folds_by(generations),
+        "framework": folds_by(frameworks),
+        "year, from earlier ones": folds_of_later([run.month[:4] for run in runs]),
+        "source and generation": folds_of_both(sources, generations),
+        "framework and generation": folds_of_both(frameworks, generations),
+    }
+    return [hold_out(problem, name, folds, start=start, near=near) for name, folds in splits.items()]
+
+
+def _generation(gpus: Gpus, run: MeasuredTraining) -> str:
+    """Return the generation of a run's chip: the family without the size of the chip, such as "gh" of gh100."""
+    family = gpus.find(run.gpu).design.family
+    return family[:2] if gpus.find(run.gpu).vendor == "NVIDIA" else family
+
+
+def speed_distance(problem: Problem, gpus: Gpus, draft: TrainingCalibration) -> Near:
+    """Return how far a run's speed is from runs that were kept."""
+
+    def near(kept: BoolArray) -> Callable[[MeasuredTraining], TrainingEvidence]:
+        known = [run for run, is_kept in zip(problem.runs, kept, strict=True) if is_kept]
+        seen = replace(draft, **speeds_known(known, gpus))
+        return lambda run: seen.evidence(gpu=gpus.find(run.gpu), framework=run.framework)
+
+    return near
+
+
+def memory_distance(problem: Problem, gpus: Gpus, draft: TrainingCalibration) -> Near:
+    """Return how far a run's peak is from runs that were kept."""
+
+    def near(kept: BoolArray) -> Callable[[MeasuredTraining], TrainingEvidence]:
+        exact = kept & (problem.bounds == 0)
+        known = [run for run, is_kept in zip(problem.runs, exact, strict=True) if is_kept]
+        seen = replace(draft, **peaks_known(known, gpus))
+        return lambda run: seen.memory_evidence(gpu=gpus.find(run.gpu), framework=run.job.framework)
+
+    return near
+
+
+def speeds_known(runs: Sequence[MeasuredTraining], gpus: Gpus) -> dict[str, Any]:
+    """Return what speeds were measured of."""
+    found = [gpus.find(run.gpu) for run in runs]
+    return {
+        "measured_gpus": frozenset(gpu.id for gpu in found),
+        "measured_chips": frozenset(gpu.design.family for gpu in found),
+        "measured_vendors": frozenset(gpu.vendor for gpu in found),
+        "measured_frameworks": frozenset(run.framework for run in runs),
+    }
+
+
+def peaks_known(runs: Sequence[MeasuredTraining], gpus: Gpus) -> dict[str, Any]:
+    """Return what peaks were measured of."""
+    return {
+        "memory_frameworks": frozenset(run.framework for run in runs),
+        "memory_vendors": frozenset(gpus.find(run.gpu).vendor for run in runs),
+    }
+
+
+_LEVELS = (
+    TrainingEvidence.MEASURED, TrainingEvidence.TRANSFERRED, TrainingEvidence.EXTRAPOLATED, TrainingEvidence.FAR,
+)  # fmt: skip
+_COVERED = 0.9
+
+
+def widths_of(problem: Problem, splits: Sequence[HeldOut], part: BoolArray) -> dict[TrainingEvidence, float]:
+    """Return the width at each distance, which 90 % of the errors at it lie within; a farther one is no narrower.
+
+    Every source weighs alike in a split, as a job is of a source that is not known. A distance at which no run was held
+    out takes the width of the next one, or of the one before and some more.
+    """
+    found: dict[TrainingEvidence, float] = {}
+    for level in _LEVELS:
+        errors, weights = _pooled(problem, splits, part, level)
+        if errors.size:
+            sizes = np.abs(errors)
+            order = np.argsort(sizes)
+            share = np.cumsum(weights[order]) / weights.sum()
+            found[level] = math.exp(float(sizes[order][np.searchsorted(share, _COVERED)]))
+    widths: dict[TrainingEvidence, float] = {}
+    before = 1.0
+    for index, level in enumerate(_LEVELS):
+        farther = [found[other] for other in _LEVELS[index:] if other in found]
+        before = widths[level] = max(before, farther[0] if farther else before * _UNSEEN)
+    return widths
+
+
+def _pooled(
+    problem: Problem, splits: Sequence[HeldOut], part: BoolArray, level: TrainingEvidence
+) -> tuple[FloatArray, FloatArray]:
+    """Return the errors at a distance in all splits, and the weight of each."""
+    errors: list[float] = []
+    weights: list[float] = []
+    for split in splits:
+        chosen = [
+            (problem.runs[index].source, error)
+            for index, error, found in zip(split.at.tolist(), split.errors.tolist(), split.evidence, strict=True)
+            if part[index] and found is level
+        ]
+        counts = Counter(source for source, _ in chosen)
+        errors += [error for _, error in chosen]
+        weights += [1.0 / counts[source] for source, _ in chosen]
+    return np.array(errors), np.array(weights)
+
+
+def peak_ratios(
+    problem: Problem, splits: Sequence[HeldOut], part: BoolArray
+) -> dict[TrainingEvidence, tuple[float, ...]]:
+    """Return quantiles of measured over predicted peaks at every distance; those of the one before where none was."""
+    found: dict[TrainingEvidence, tuple[float, ...]] = {}
+    ratios: tuple[float, ...] = ()
+    for level in _LEVELS:
+        errors, weights = _pooled(problem, splits, part, level)
+        if errors.size >= _QUANTILES:
+            measured = np.exp(-errors)
+            order = np.argsort(measured)
+            share = (np.cumsum(weights[order]) - weights[order] / 2) / weights.sum()
+            ratios = tuple(np.interp(np.linspace(0.0, 1.0, _QUANTILES), share, measured[order]).tolist())
+        found[level] = ratios
+    return found
 
 
 def fit_all(path: Path) -> tuple[TrainingCalibration, Report, list[tuple[str, str]]]:
     """Fit all constants and judge them on what was left out; the last are further tables by title."""
     runs = [run for run in read_training(path).runs if run.quality in "AB"]
     gpus, laws = load_gpus(), load_rate_laws()
-    report, sources = Report({}), Report({})
+    report = Report({})
     memory = memory_problem(runs, gpus)
-    every = np.ones(len(memory.runs), dtype=bool)
-    memory_constants = memory.fit(every)
-    by_run, by_source = memory.held_out(run_of), memory.held_out(lambda run: run.source)
-    for name, part in _parts(memory).items():
-        report.add(f"memory, {name}: model and GPU of a source left out", by_run[part])
-        report.add(f"memory, {name}: source left out", by_source[part])
-    known = memory.bounds == 0
-    for source in sorted({run.source for run in memory.runs}):
-        sources.add(f"memory, {source}", by_source[known & np.array([run.source == source for run in memory.runs])])
-    real = ~_parts(memory)["tiny models"] & known
-    memory_widths = {
-        TrainingEvidence.MEASURED: half_width(by_run[real], 1.15),
-        TrainingEvidence.TRANSFERRED: half_width(by_source[real], 1.25),
-        TrainingEvidence.EXTRAPOLATED: half_width(by_source[real], 1.25),
-    }
+    memory_constants = memory.fit(np.ones(len(memory.runs), dtype=bool))
+    flat = dict.fromkeys(_LEVELS, 1.0)
     draft = TrainingCalibration(
         name="capplan llm train",
         memory=memory_constants,
         time=TIME_PRIOR,
-        widths=Widths(dense=memory_widths, adapters=memory_widths, experts=memory_widths, memory=memory_widths),
-        measured_gpus=frozenset(),
-        measured_chips=frozenset(),
-        measured_frameworks=frozenset(),
-        peak_ratios={
-            TrainingEvidence.MEASURED: peak_ratios(by_run[real]),
-            TrainingEvidence.TRANSFERRED: peak_ratios(by_source[real]),
-            TrainingEvidence.EXTRAPOLATED: peak_ratios(by_source[real]),
-        },
-        memory_frameworks=frozenset(
-            run.framework for run, is_known in zip(memory.runs, known, strict=True) if is_known
-        ),
+        widths=Widths(dense=flat, adapters=flat, experts=flat, memory=flat),
+        campaign=campaign_factor(),
+        **speeds_known([], gpus),
+        **peaks_known([run for run, bound in zip(memory.runs, memory.bounds, strict=True) if not bound], gpus),
     )
+    near_peaks = memory_distance(memory, gpus, draft)
+    peaks = all_splits(memory, gpus, start=memory_constants, near=near_peaks)
+    real = ~_parts(memory)["tiny models"] & (memory.bounds == 0)
     speed = time_problem(runs, gpus=gpus, laws=laws, shipped=draft)
-    every = np.ones(len(speed.runs), dtype=bool)
-    time_constants = speed.fit(every, iterations=8)
-    by_run, by_source = speed.held_out(run_of), speed.held_out(lambda run: run.source)
-    by_gpu = speed.held_out(lambda run: run.gpu)
-    for name, part in _parts(speed).items():
-        report.add(f"tokens/s, {name}: model and GPU of a source left out", by_run[part])
-        report.add(f"tokens/s, {name}: source left out", by_source[part])
-        report.add(f"tokens/s, {name}: GPU left out", by_gpu[part])
-    for source in sorted({run.source for run in speed.runs}):
-        sources.add(f"tokens/s, {source}", by_source[np.array([run.source == source for run in speed.runs])])
+    time_constants = speed.fit(np.ones(len(speed.runs), dtype=bool), iterations=8)
+    speeds = all_splits(speed, gpus, start=time_constants, near=speed_distance(speed, gpus, draft))
     parts = _parts(speed)
-    far = np.maximum(np.abs(by_source), np.abs(by_gpu))
-    both = speed.held_out_twice(lambda run: gpus.find(run.gpu).design.family)
-    for name, part in parts.items():
-        report.add(f"tokens/s, {name}: source and chip family left out", both[part])
-
-    def widths(part: BoolArray, least: float) -> dict[TrainingEvidence, float]:
-        return {
-            TrainingEvidence.MEASURED: half_width(by_run[part], least),
-            TrainingEvidence.TRANSFERRED: half_width(far[part], least * 1.05),
-            TrainingEvidence.EXTRAPOLATED: max(half_width(both[part], least * 1.1), half_width(far[part], least)),
-        }
-
+    alone = parts["adapters on one GPU"]
+    widths = Widths(
+        dense=widths_of(speed, speeds, parts["dense"] & ~alone),
+        adapters=widths_of(speed, speeds, alone),
+        experts=widths_of(speed, speeds, parts["experts"]),
+        memory=widths_of(memory, peaks, real),
+    )
+    add_splits(report, "tokens/s", speeds, speed, widths)
+    add_splits(report, "memory", peaks, memory, widths)
     calibration = replace(
         draft,
         time=time_constants,
-        widths=Widths(
-            dense=widths(parts["dense"] & ~parts["adapters on one GPU"], 1.2),
-            adapters=widths(parts["adapters on one GPU"], 1.3),
-            experts=widths(parts["experts"], 1.4),
-            memory=memory_widths,
-        ),
-        measured_gpus=frozenset(run.gpu for run in speed.runs),
-        measured_chips=frozenset(gpus.find(run.gpu).design.family for run in speed.runs),
-        measured_frameworks=frozenset(run.framework for run in speed.runs),
+        widths=widths,
+        peak_ratios=peak_ratios(memory, peaks, real),
+        **speeds_known(speed.runs, gpus),
         origin=Origin(
             made=datetime.now(tz=UTC).date(),
             command=f"python benchmarks/llm_training.py {path.name} --write",
             sources=(path.name,),
-            rows=int(known.sum()) + len(speed.runs),
+            rows=int((memory.bounds == 0).sum()) + len(speed.runs),
             held_out_errors=report.rows,
         ),
     )
-    rankings = {
-        "model and GPU of a source left out": rank_held_out(speed, by_run),
-        "source left out": rank_held_out(speed, by_source),
-    }
+    rankings = {f"{split.split} left out": rank_held_out(speed, split) for split in speeds[:2]}
+    sources = Report({})
+    for metric, splits, problem in (("tokens/s", speeds, speed), ("memory", peaks, memory)):
+        by_source = next(split for split in splits if split.split == "source")
+        for source in sorted({problem.runs[index].source for index in by_source.at}):
+            chosen = np.array([problem.runs[index].source == source for index in by_source.at])
+            sources.add(f"{metric}, {source}", by_source.errors[chosen])
     return (
         calibration,
         report,
@@ -445,14 +666,79 @@ def fit_all(path: Path) -> tuple[TrainingCalibration, Report, list[tuple[str, st
     )
 
 
+_UNSEEN = 1.15
+"""By how much intervals widen at a distance of which no run was held out, over the distance before."""
+
+
+def add_splits(report: Report, metric: str, splits: Sequence[HeldOut], problem: Problem, widths: Widths) -> None:
+    """Add the errors of every split, and the share that lies within the interval of its distance."""
+    for name, part in _parts(problem).items():
+        for split in splits:
+            chosen = part[split.at]
+            if not chosen.any():
+                continue
+            within = [
+                abs(error) <= math.log(_width(widths, metric, problem.runs[index], level))
+                for index, error, level in zip(split.at.tolist(), split.errors.tolist(), split.evidence, strict=True)
+            ]
+            report.add(f"{metric}, {name}: {split.split} left out", split.errors[chosen], np.array(within)[chosen])
+
+
+def _width(widths: Widths, metric: str, run: MeasuredTraining, level: TrainingEvidence) -> float:
+    if metric == "memory":
+        return widths.memory[level]
+    if run.job.architecture.is_moe:
+        return widths.experts[level]
+    return (widths.adapters if "one GPU" in kind_of(run) else widths.dense)[level]
+
+
+@dataclass(frozen=True, slots=True)
+class Campaign:
+    """A published campaign: the GPU hours that it took, its tokens, and the rate of its steps on one GPU."""
+
+    gpu_hours: float
+    tokens: float
+    tokens_per_s: float
+
+    @property
+    def factor(self) -> float:
+        """Return what the campaign took over its steps alone."""
+        return self.gpu_hours * 3600.0 * self.tokens_per_s / self.tokens
+
+
+_RECOMPUTED = 8.0
+"""FLOPs per parameter and token with whole layers computed again, as these reports count their rates."""
+CAMPAIGNS = {
+    # arXiv 2211.05100: 1,082,990 hours for 366 B tokens; GENCI's report: 156 TFLOP/s; both read 2026-11-27
+    "BLOOM 176B": Campaign(1_082_990, 366e9, 156e12 / (_RECOMPUTED * 176.2e9)),
+    # From memory: two months of 992 A100s for 300 B tokens at 147 TFLOP/s (arXiv 2205.01068 and its logbook)
+    "OPT 175B": Campaign(992 * 62 * 24, 300e9, 147e12 / (_RECOMPUTED * 175e9)),
+    # From memory: 60 days of 768 A100s for 400 B tokens at 135 TFLOP/s (arXiv 2210.02414)
+    "GLM-130B": Campaign(768 * 60 * 24, 400e9, 135e12 / (_RECOMPUTED * 130e9)),
+    # From memory: 1,022,362 hours for 1.4 T tokens at 380 tokens/s (arXiv 2302.13971)
+    "LLaMA 65B": Campaign(1_022_362, 1.4e12, 380.0),
+    # foundation-model-stack/fms-fsdp, README: 162 k hours for 2.2 T tokens at 3,700 tokens/s; read 2026-11
+    "fms-fsdp 7B": Campaign(162_000, 2.2e12, 3700.0),
+}
+
+
+def campaign_factor() -> Interval:
+    """Return the least, the median and the most of what published campaigns took over their steps, at least 1."""
+    factors = [campaign.factor for campaign in CAMPAIGNS.values()]
+    return Interval(low=max(1.0, min(factors)), expected=float(np.median(factors)), high=max(factors))
+
+
 def main() -> None:
     """Fit, print the errors, and write what is asked for."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("runs", type=Path, help="measured training runs, CSV or .gz")
     parser.add_argument("--write", action="store_true", help="write the shipped calibration")
+    parser.add_argument("--attention", type=Path, help="timed attention kernels, CSV.gz: judge the law of their rate")
     parser.add_argument("--page", type=Path, help="write the accuracy page")
     arguments = parser.parse_args()
     calibration, report, further = fit_all(arguments.runs)
+    if arguments.attention:
+        further.append(("Attention's rate", attention_starts(arguments.attention)))
     print(report.markdown())
     for title, each in further:
         print(f"\n{title}\n\n{each}")
@@ -463,6 +749,10 @@ def main() -> None:
 
 
 _EXPLAINED = {
+    "Attention's rate": (
+        "Timed forward kernels (ai-dynamo/aiconfigurator): what a query takes to start, by GPU and engine, "
+        "and the errors where that of the other GPUs is taken, beside those of one share for all lengths.\n\n"
+    ),
     "Layouts of one job": (
         "Jobs that a source measured in several layouts, with the same model, GPUs, batch, sequences and formats. "
         "The layout that is predicted to be the fastest takes so much longer than the fastest measured one; beside it, "
@@ -480,19 +770,24 @@ def page(calibration: TrainingCalibration, report: Report, further: Sequence[tup
         f"| ×/÷ {calibration.widths.adapters[evidence]:.2f} "
         f"| ×/÷ {calibration.widths.experts[evidence]:.2f} "
         f"| ×/÷ {calibration.widths.memory[evidence]:.2f} |"
-        for evidence in (TrainingEvidence.MEASURED, TrainingEvidence.TRANSFERRED, TrainingEvidence.EXTRAPOLATED)
+        for evidence in _LEVELS
     )
     tables = "\n\n".join(f"## {title}\n\n{_EXPLAINED.get(title, '')}{each}" for title, each in further)
     return (
         "# Accuracy of LLM training estimates\n\n"
         f"Made on {origin.made} by `{origin.command.replace(' --write', '')} --page docs/accuracy-llm-training.md`: "
         f"{origin.rows} measured values of quality A and B. Errors are |predicted ÷ measured − 1|, bias is the median "
-        "of predicted ÷ measured. Each row is predicted by constants that were fitted without it: without all rows of "
-        "its model and GPU in its source, without its whole source, or without its GPU. Runs whose source says that "
-        "their speed includes warm-up are judged by their memory alone.\n\n"
+        "of predicted ÷ measured. Each row is predicted by constants that were fitted without it, in splits from the "
+        "easiest to the hardest: without all rows of its model and GPU in its source, its whole source, its GPU, its "
+        "generation of chips, its framework, all of its year and later, and two of these together. All runs are of "
+        "NVIDIA's GPUs: what is said of other vendors is as far as it gets, and no split tells its error. Runs whose "
+        "source says that their speed includes warm-up are judged by their memory alone.\n\n"
         f"{report.markdown()}\n\n## Intervals\n\n"
-        "Half widths of 90 % intervals, the 90th percentile of the held-out errors. *measured*: the GPU and the "
-        "framework were measured; *transferred*: the chip family was; *extrapolated*: other chips only.\n\n"
+        "Half widths of 90 % intervals, by how far a job is from all measured runs: the 90th percentile of the errors "
+        "of held-out runs that were as far, every source weighing alike. Of speeds, *measured*: GPU and framework "
+        "were measured; *transferred*: another GPU of the chip's family, and the framework; *extrapolated*: either of "
+        "the two; *far*: neither, or no GPU of the vendor. Of peaks, *measured*: the framework; *transferred*: another "
+        "of its kernels; *extrapolated*: neither; *far*: no GPU of the vendor, which nobody measured here.\n\n"
         "| evidence | tokens/s, dense | adapters on one GPU | experts | peak memory |\n"
         "| --- | ---: | ---: | ---: | ---: |\n"
         f"{widths}\n\n{tables}\n"

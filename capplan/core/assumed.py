@@ -29,6 +29,10 @@ has. [bytes/s]"""
 NETWORK_OF_CARD_BYTES_PER_S = 12.5e9
 """The same of a card in training: 100 Gbit/s, because servers of cards have one or two ports for all. [bytes/s]"""
 
+STORAGE_OF_SERVER_BYTES_PER_S = 1e9
+"""Rate at which one server of a cluster writes checkpoints while all do: Llama 3's storage sustained 2 TB/s for 16,384
+GPUs, 0.98 GB/s for every eight (arXiv 2407.21783, section 3.3.1). [bytes/s]"""
+
 CARD_SERVER = 8
 """Cards that one server holds at most: larger ones exist and are seldom offered."""
 

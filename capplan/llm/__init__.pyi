@@ -674,10 +674,12 @@ def train_memory(
     optimizer: OptimizerRecipe | str = ...,
     seq_len: int = ...,
     framework: str | None = ...,
+    framework_version: str | None = ...,
     attention: AttentionImplementation | str | None = ...,
     fused_loss: bool = ...,
     compile: bool = ...,
     offload: Sequence[Offloaded | str] | str | None = ...,
+    optimizer_in_backward: bool = ...,
     network_bytes_per_s: float | str | None = ...,
     gpu_count: int = ...,
     gpus_per_node: int | None = ...,
@@ -714,10 +716,12 @@ def train_memory(
         optimizer: Optimizer by the states that it keeps.
         seq_len: Tokens of a sequence.
         framework: torchtitan, megatron, nemo, torchtune, trl, axolotl, unsloth, deepspeed, ...; by default torchtitan, and trl for adapters.
+        framework_version: Release of the framework, such as 0.6, where its defaults changed; the newest known by default.
         attention: flash is FlashAttention-2, tuned the vendor's; the framework's by default.
         fused_loss: The loss is computed by chunks, as Liger's kernels do.
         compile: Pointwise operators are fused by torch.compile.
         offload: Keep this in the host's memory; repeatable.
+        optimizer_in_backward: Each parameter is updated in the backward pass, so that no gradients are kept.
         network_bytes_per_s: One GPU's network to other servers, one direction, such as '50 GB/s'.
         gpu_count: GPUs of the job.
         gpus_per_node: GPUs of one server; as many as its fast links join by default.
@@ -731,7 +735,7 @@ def train_memory(
         zero_bubble: The pipeline splits the backward pass (ZB-H1).
         micro_batch: Sequences of one forward pass.
         accumulate: Micro-batches of one optimizer step.
-        recompute: What the backward pass computes again; the least that fits by default.
+        recompute: What the backward pass computes again; by default what the framework does, or the least that fits.
         measured_step_s: Time of one optimizer step that you measured of this job.
         measured_peak_bytes: Peak of reserved memory that you measured of this job.
         download: Fetch the configuration and headers of hf:org/name over the network.
@@ -758,10 +762,12 @@ def train_estimate(
     optimizer: OptimizerRecipe | str = ...,
     seq_len: int = ...,
     framework: str | None = ...,
+    framework_version: str | None = ...,
     attention: AttentionImplementation | str | None = ...,
     fused_loss: bool = ...,
     compile: bool = ...,
     offload: Sequence[Offloaded | str] | str | None = ...,
+    optimizer_in_backward: bool = ...,
     network_bytes_per_s: float | str | None = ...,
     gpu_count: int = ...,
     gpus_per_node: int | None = ...,
@@ -783,7 +789,8 @@ def train_estimate(
     epochs: float = ...,
     padded: bool = ...,
     failure_hours: float = ...,
-    storage_bytes_per_s: float | str = ...,
+    storage_bytes_per_s: float | str | None = ...,
+    async_checkpoints: bool = ...,
     restart_s: float | str = ...,
     spot_per_hour: float = ...,
     measured_step_s: float | str | None = ...,
@@ -808,10 +815,12 @@ def train_estimate(
         optimizer: Optimizer by the states that it keeps.
         seq_len: Tokens of a sequence.
         framework: torchtitan, megatron, nemo, torchtune, trl, axolotl, unsloth, deepspeed, ...; by default torchtitan, and trl for adapters.
+        framework_version: Release of the framework, such as 0.6, where its defaults changed; the newest known by default.
         attention: flash is FlashAttention-2, tuned the vendor's; the framework's by default.
         fused_loss: The loss is computed by chunks, as Liger's kernels do.
         compile: Pointwise operators are fused by torch.compile.
         offload: Keep this in the host's memory; repeatable.
+        optimizer_in_backward: Each parameter is updated in the backward pass, so that no gradients are kept.
         network_bytes_per_s: One GPU's network to other servers, one direction, such as '50 GB/s'.
         gpu_count: GPUs of the job.
         gpus_per_node: GPUs of one server; as many as its fast links join by default.
@@ -825,7 +834,7 @@ def train_estimate(
         zero_bubble: The pipeline splits the backward pass (ZB-H1).
         micro_batch: Sequences of one forward pass.
         accumulate: Micro-batches of one optimizer step.
-        recompute: What the backward pass computes again; the least that fits by default.
+        recompute: What the backward pass computes again; by default what the framework does, or the least that fits.
         tokens: Tokens of the data set, such as 2T or 10G.
         samples: Samples of the data set instead of tokens.
         mean_len: Mean tokens of a sample; whole sequences by default.
@@ -833,7 +842,8 @@ def train_estimate(
         epochs: Passes over the data set.
         padded: Samples are padded to sequences, or to the longest of a batch with lengths, instead of packed.
         failure_hours: GPU hours between failures; Llama 3's report by default.
-        storage_bytes_per_s: Bandwidth at which a checkpoint is written, of the whole job.
+        storage_bytes_per_s: Bandwidth at which a checkpoint is written, of the whole job; 1 GB/s of each server by default.
+        async_checkpoints: Checkpoints are written beside the job, also where the framework waits for them by default.
         restart_s: Time to start again after a failure.
         spot_per_hour: Interruptions of one spot server per hour.
         measured_step_s: Time of one optimizer step that you measured of this job.
@@ -861,10 +871,12 @@ def train_plan(
     optimizer: OptimizerRecipe | str = ...,
     seq_len: int = ...,
     framework: str | None = ...,
+    framework_version: str | None = ...,
     attention: AttentionImplementation | str | None = ...,
     fused_loss: bool = ...,
     compile: bool = ...,
     offload: Sequence[Offloaded | str] | str | None = ...,
+    optimizer_in_backward: bool = ...,
     network_bytes_per_s: float | str | None = ...,
     tokens: float | str | None = ...,
     samples: float | str | None = ...,
@@ -873,7 +885,8 @@ def train_plan(
     epochs: float = ...,
     padded: bool = ...,
     failure_hours: float = ...,
-    storage_bytes_per_s: float | str = ...,
+    storage_bytes_per_s: float | str | None = ...,
+    async_checkpoints: bool = ...,
     restart_s: float | str = ...,
     spot_per_hour: float = ...,
     gpus: str | Gpus | Sequence[str] | None = ...,
@@ -904,10 +917,12 @@ def train_plan(
         optimizer: Optimizer by the states that it keeps.
         seq_len: Tokens of a sequence.
         framework: torchtitan, megatron, nemo, torchtune, trl, axolotl, unsloth, deepspeed, ...; by default torchtitan, and trl for adapters.
+        framework_version: Release of the framework, such as 0.6, where its defaults changed; the newest known by default.
         attention: flash is FlashAttention-2, tuned the vendor's; the framework's by default.
         fused_loss: The loss is computed by chunks, as Liger's kernels do.
         compile: Pointwise operators are fused by torch.compile.
         offload: Keep this in the host's memory; repeatable.
+        optimizer_in_backward: Each parameter is updated in the backward pass, so that no gradients are kept.
         network_bytes_per_s: One GPU's network to other servers, one direction, such as '50 GB/s'.
         tokens: Tokens of the data set, such as 2T or 10G.
         samples: Samples of the data set instead of tokens.
@@ -916,13 +931,14 @@ def train_plan(
         epochs: Passes over the data set.
         padded: Samples are padded to sequences, or to the longest of a batch with lengths, instead of packed.
         failure_hours: GPU hours between failures; Llama 3's report by default.
-        storage_bytes_per_s: Bandwidth at which a checkpoint is written, of the whole job.
+        storage_bytes_per_s: Bandwidth at which a checkpoint is written, of the whole job; 1 GB/s of each server by default.
+        async_checkpoints: Checkpoints are written beside the job, also where the framework waits for them by default.
         restart_s: Time to start again after a failure.
         spot_per_hour: Interruptions of one spot server per hour.
         gpus: Only this GPU; repeatable. All rented data-centre GPUs by default.
-        counts: GPUs of a job; repeatable. Powers of two up to max_gpus by default.
+        counts: GPUs of a job; repeatable. By default powers of two up to max_gpus, and what a deadline_s needs.
         max_gpus: Most GPUs of a job.
-        global_batch: Sequences of an optimizer step; by default about 4 M tokens, and 64 sequences for adapters.
+        global_batch: Sequences of an optimizer step; by default 4 M tokens, give or take a tenth, and 64 sequences for adapters.
         deadline_s: Longest run, such as 14d.
         budget_usd: Most money, such as 250k.
         providers: Only GPUs that this provider rents, at its prices; repeatable.

@@ -9,7 +9,7 @@ from capplan.llm.core.training.estimate import TrainingMemoryAnswer
 from capplan.llm.core.training.job import TrainingJob
 from capplan.llm.core.training.launch import launch_config
 from capplan.llm.core.training.parameters import adapter_parameters
-from capplan.llm.core.training.plan import PricedTraining, TrainingPlan
+from capplan.llm.core.training.plan import MemoryShortfall, PricedTraining, TrainingPlan, WayOut
 from capplan.llm.core.training.run import TrainingRun
 from capplan.shapes.common import SIGNED, VERSIONED, in_words
 from capplan.shapes.shape import Shape, figure, itself, reads
@@ -79,8 +79,13 @@ MEMORY_ANSWER: Final = Shape("LlmTrainMemoryDocument", TrainingMemoryAnswer, "Wh
 RUN: Final = Shape("TrainingRunDocument", TrainingRun, "A run over a data set, with failures and checkpoints.", (
     figure("tokens"),
     figure("steps"),
-    figure("wall_s"),
+    figure("wall_s", "wall_s", "a run of tuned steps that is left alone"),
     figure("gpu_hours"),
+    figure("campaign_s", "campaign_s", "as published campaigns took, with evaluation, stalls and changes by hand"),
+    figure("checkpoints_s"),
+    figure("restarts_s", "restarts_s", "restarts, and the work that is lost"),
+    figure("storage_bytes_per_s"),
+    figure("asynchronous", "is_asynchronous", "whether checkpoints are written beside the job"),
     figure("failures"),
     figure("checkpoint_bytes"),
     figure("checkpoint_interval_s"),
@@ -100,6 +105,7 @@ SPEED: Final = Shape("TrainingSpeedDocument", PricedTraining, "The speed of a jo
     figure("evidence", in_words("estimate.evidence")),
     figure("run", RUN),
     figure("usd"),
+    figure("campaign_usd"),
     figure("usd_per_gpu_hour", "offer.usd_per_hour"),
     figure("provider", "offer.machine_words"),
     figure("energy_j"),
@@ -110,6 +116,16 @@ ESTIMATE: Final = Shape("LlmTrainEstimateDocument", PricedTraining, "What `cappl
     *SIGNED,
     figure("estimate", SPEED.at(itself(PricedTraining))),
 ))
+NEAREST: Final = Shape("TrainingNearMissDocument", MemoryShortfall, "The least that a layout needs of one GPU, where none fits.", (
+    figure("gpu"),
+    figure("gpus"),
+    figure("needed_bytes"),
+    figure("usable_bytes"),
+))
+WAY: Final = Shape("TrainingWayOutDocument", WayOut, "A change of a job that nothing fits, and the best run with it.", (
+    figure("change", "words"),
+    figure("run", SPEED.at("priced")),
+))
 PLAN: Final = Shape("LlmTrainPlanDocument", TrainingPlan, "What `capplan llm train plan --format json` writes.", (
     *SIGNED,
     figure("cheapest", SPEED),
@@ -118,7 +134,11 @@ PLAN: Final = Shape("LlmTrainPlanDocument", TrainingPlan, "What `capplan llm tra
     figure("fewest", SPEED),
     figure("all", SPEED.at("priced")),
     figure("rejected", reads(dict[str, int], lambda plan: dict(plan.rejected))),
+    figure("without", reads(dict[str, str], lambda plan: {f"{gpus} {gpu}": why for (gpu, gpus), why in plan.without.items()}),
+        "Why a GPU and count has no layout."),
     figure("refused"),
+    figure("nearest", NEAREST, default=None),
+    figure("ways", WAY.at("ways"), "What would fit where nothing does, the cheapest first.", default=()),
     figure("layouts_tried", "tried"),
     figure("local", "local_cost", "the cheapest run in the currency asked for", default=None),
 ))

@@ -1471,6 +1471,11 @@ class TrainingRunDocument(Struct, frozen=True, kw_only=True):
     steps: float
     wall_s: Interval
     gpu_hours: Interval
+    campaign_s: Interval
+    checkpoints_s: float
+    restarts_s: float
+    storage_bytes_per_s: float
+    asynchronous: bool
     failures: float
     checkpoint_bytes: float
     checkpoint_interval_s: float
@@ -1490,6 +1495,7 @@ class TrainingSpeedDocument(Struct, frozen=True, kw_only=True):
     evidence: str
     run: TrainingRunDocument | None
     usd: Interval | None
+    campaign_usd: Interval | None
     usd_per_gpu_hour: float | None
     provider: str | None
     energy_j: Interval | None
@@ -1500,6 +1506,16 @@ class LlmTrainEstimateDocument(Struct, frozen=True, kw_only=True):
     capplan_version: str
     estimate: TrainingSpeedDocument
 
+class TrainingNearMissDocument(Struct, frozen=True, kw_only=True):
+    gpu: str
+    gpus: int
+    needed_bytes: float
+    usable_bytes: float
+
+class TrainingWayOutDocument(Struct, frozen=True, kw_only=True):
+    change: str
+    run: TrainingSpeedDocument
+
 class LlmTrainPlanDocument(Struct, frozen=True, kw_only=True):
     schema_version: Literal[1]
     capplan_version: str
@@ -1509,7 +1525,10 @@ class LlmTrainPlanDocument(Struct, frozen=True, kw_only=True):
     fewest: TrainingSpeedDocument | None
     all: tuple[TrainingSpeedDocument, ...]
     rejected: dict[str, int]
+    without: dict[str, str]
     refused: dict[str, str]
+    nearest: TrainingNearMissDocument | None = ...
+    ways: tuple[TrainingWayOutDocument, ...] = ...
     layouts_tried: int
     local: LocalAmount | None = ...
 

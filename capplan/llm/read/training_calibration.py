@@ -22,7 +22,7 @@ def _ratios(given: Any) -> dict[TrainingEvidence, tuple[float, ...]]:
 class _TrainingReader(YamlRecordReader):
     shipped = "llm-training.yaml"
     what = "a calibration of LLM training"
-    version = 1
+    version = 2
     usual_range = NumberRange(high=1e18, is_open=True)
     optional = (TrainingEvidence.MEASURED_HERE,)
     parsers = MappingProxyType({TrainingCalibration: {"peak_ratios": _ratios}})

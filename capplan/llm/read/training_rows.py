@@ -121,6 +121,7 @@ def parse_training(row: Mapping[str, str], line: int) -> MeasuredTraining:
         line=line,
         row=row.get("row_id", "") or str(line),
         recompute_is_stated=is_stated,
+        month=_month(row),
         tokens_per_s=_speed(row, job),
         peak_bytes=_scaled(row, "peak_memory_gib", _GIB),
         peak_kind=_kind(row),
@@ -134,11 +135,20 @@ _FRAMEWORK_HINTS = (
     ("primus", "primus"), ("internevo", "internevo"), ("internlm", "internevo"), ("bridge", "megatron-bridge"),
     ("nemo", "nemo"), ("megatron-deepspeed", "megatron-deepspeed"), ("neox", "megatron-deepspeed"),
     ("megatron", "megatron"), ("unsloth", "unsloth"), ("axolotl", "axolotl"), ("trl", "trl"), ("peft", "peft"),
-    ("factory", "hf-trainer"), ("transformers", "hf-trainer"), ("hf", "hf-trainer"), ("xla", "xla"), ("jax", "xla"),
+    ("factory", "llama-factory"), ("transformers", "hf-trainer"), ("hf", "hf-trainer"), ("xla", "xla"), ("jax", "xla"),
     ("maxtext", "xla"), ("colossal", "colossalai"), ("nanotron", "megatron"), ("olmo", "torchtitan"),
     ("lit", "litgpt"), ("fsdp2", "fsdp2"), ("fsdp", "fsdp1"), ("deepspeed", "deepspeed"), ("zero", "deepspeed"),
 )  # fmt: skip
 """Parts of names that identify the known framework of a row, the first that occurs."""
+
+
+def _month(row: Mapping[str, str]) -> str:
+    """Return when a run was published, YYYY-MM, or the year alone where no month is stated."""
+    found = re.search(r"20\d\d(-\d\d)?", row.get("date_or_version", ""))
+    if found:
+        return found[0]
+    release = re.match(r"(2\d)\.(\d\d)", row.get("date_or_version", ""))  # NVIDIA's containers, such as 24.07
+    return f"20{release[1]}-{release[2]}" if release else ""
 
 
 def _framework(row: Mapping[str, str]) -> TrainingFramework:
@@ -146,12 +156,15 @@ def _framework(row: Mapping[str, str]) -> TrainingFramework:
     name = row["framework"].strip().lower()
     if "composer" in row.get("framework_version", ""):
         name = "composer"
+    if "factory" in row.get("framework_version", "").lower() and name == "hf-trainer":
+        name = "llama-factory"
     known = {framework.name for framework in FRAMEWORKS}
+    month = _month(row) or None
     if name in known:
-        return find_framework(name)
+        return find_framework(name, month=month)
     for part, meant in _FRAMEWORK_HINTS:
         if part in name:
-            return find_framework(meant)
+            return find_framework(meant, month=month)
     if (number(row, "tp") or 1) > 1 or (number(row, "pp") or 1) > 1:
         return find_framework("megatron")
     return find_framework("trl" if row.get("task", "") in ("lora", "qlora") else "fsdp2")

@@ -84,6 +84,10 @@ class TrainingMethodFields:
             "and trl for adapters."
         ),
     ] = None  # fmt: skip
+    framework_version: Annotated[
+        Word | None,
+        Option(help="Release of the framework, such as 0.6, where its defaults changed; the newest known by default."),
+    ] = None
     attention: Annotated[
         AttentionImplementation | None,
         Option(help="flash is FlashAttention-2, tuned the vendor's; the framework's by default."),
@@ -95,6 +99,10 @@ class TrainingMethodFields:
         Meta(max_length=3),
         Option(help="Keep this in the host's memory; repeatable.", shows_default=False),
     ] = ()
+    optimizer_in_backward: Annotated[
+        bool,
+        Option(help="Each parameter is updated in the backward pass, so that no gradients are kept."),
+    ] = False
     network_bytes_per_s: Annotated[
         float | None,
         Meta(le=1e18),
@@ -110,7 +118,8 @@ class TrainingMethodFields:
         from capplan.llm.core.training.job import Adapter, TrainingJob, adapter_targets
 
         is_full = self.method is Method.FULL
-        framework = find_framework(self.framework or ("torchtitan" if is_full else "trl"))
+        name = self.framework or ("torchtitan" if is_full else "trl")
+        framework = find_framework(name, version=self.framework_version)
         if self.base is not None and is_full:
             raise UsageError("⟨base⟩ is the format of a frozen base; add ⟨method⟩ lora or qlora.")
         tuned = AttentionImplementation.TUNED if framework.tunes_attention else AttentionImplementation.FLASH
@@ -128,6 +137,7 @@ class TrainingMethodFields:
             fused_loss=self.fused_loss or framework.fuses_loss,
             compiled=self.compile or framework.compiles,
             offloaded=frozenset(self.offload),
+            optimizer_in_backward=self.optimizer_in_backward,
         )
 
 
@@ -169,7 +179,10 @@ class TrainingLayoutFields:
     ] = 1
     recompute: Annotated[
         Recompute | None,
-        Option(help="What the backward pass computes again; the least that fits by default.", topic=Topic.WORKLOAD),
+        Option(
+            help="What the backward pass computes again; by default what the framework does, or the least that fits.",
+            topic=Topic.WORKLOAD,
+        ),
     ] = None
 
 
@@ -257,13 +270,13 @@ def stated_job(
     question: TrainingJobFields, files: TrainingFilesFields, context: Context
 ) -> "tuple[TrainingJob, GpuSpec, TrainingCalibration]":
     """Return the job of a question, with the least recomputation that fits where none is stated, and its constants."""
-    from capplan.llm.core.training.estimate import least_recompute
+    from capplan.llm.core.training.estimate import usual_recompute
 
     model = files.found_model(context, question.model)
     gpu = context.gpu_database(files.specs).find(question.gpu)
     constants = files.constants()
     job = question.job(model, gpu)
-    return least_recompute(job, gpu, constants) if question.recompute is None else job, gpu, constants
+    return usual_recompute(job, gpu, constants) if question.recompute is None else job, gpu, constants
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -308,13 +321,16 @@ class RunFields:
         Option(help="GPU hours between failures; Llama 3's report by default.", shows_default=True),
     ] = GPU_HOURS_BETWEEN_FAILURES
     storage_bytes_per_s: Annotated[
-        float,
+        float | None,
         Meta(gt=0, le=1e18),
         Option(
-            help="Bandwidth at which a checkpoint is written, of the whole job.", flags=("--storage",), metavar="RATE",
-            words=RATE,
+            help="Bandwidth at which a checkpoint is written, of the whole job; 1 GB/s of each server by default.",
+            flags=("--storage",), metavar="RATE", words=RATE,
         ),
-    ] = 10e9  # fmt: skip
+    ] = None  # fmt: skip
+    async_checkpoints: Annotated[
+        bool, Option(help="Checkpoints are written beside the job, also where the framework waits for them by default.")
+    ] = False
     restart_s: Annotated[
         float,
         Meta(ge=0, le=1e7),
@@ -347,6 +363,7 @@ class RunFields:
             reliability=RunReliability(
                 hours_between_failures=self.failure_hours,
                 storage_bytes_per_s=self.storage_bytes_per_s,
+                asynchronous=self.async_checkpoints or None,
                 restart_s=self.restart_s,
                 spot_interruptions_per_hour=self.spot_per_hour,
             ),

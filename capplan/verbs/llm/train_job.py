@@ -45,7 +45,8 @@ def answer_llm_train_estimate(question: LlmTrainEstimateQuestion, context: Conte
         own=question.own_run(),
     )
     offers = training_offers(context.price_list(question.specs)).get(gpu.id)
-    return price_training(estimate, question.terms(), offer=offers, law=load_power_law())
+    terms, law = question.terms(), load_power_law()
+    return price_training(estimate, terms, offer=offers, law=law, campaign=constants.campaign)
 
 
 LLM_TRAIN_ESTIMATE = Verb(

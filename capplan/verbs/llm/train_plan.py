@@ -34,8 +34,8 @@ class _PlanFields:
         tuple[_Count, ...],
         Meta(max_length=16),
         Option(
-            help="GPUs of a job; repeatable. Powers of two up to ⟨max-gpus⟩ by default.", flags=("--gpus", "-n"),
-            topic=Topic.GPUS,
+            help="GPUs of a job; repeatable. By default powers of two up to ⟨max-gpus⟩, and what a ⟨deadline⟩ needs.",
+            flags=("--gpus", "-n"), topic=Topic.GPUS,
         ),
     ] = ()  # fmt: skip
     max_gpus: Annotated[
@@ -45,7 +45,8 @@ class _PlanFields:
         int | None,
         Meta(ge=1, le=10**7),
         Option(
-            help="Sequences of an optimizer step; by default about 4 M tokens, and 64 sequences for adapters.",
+            help="Sequences of an optimizer step; by default 4 M tokens, give or take a tenth, and 64 sequences for "
+            "adapters.",
             topic=Topic.WORKLOAD,
         ),
     ] = None  # fmt: skip
@@ -73,6 +74,8 @@ class LlmTrainPlanQuestion(
 
 _SEARCHED_VENDORS = ("NVIDIA", "AMD")
 """Vendors whose GPUs the known frameworks run on; others are tried where they are named."""
+_BATCH_SLACK = 0.1
+"""By how much a step of as many tokens may move, so that it divides among GPUs."""
 _BATCH_TOKENS, _ADAPTER_BATCH = 4 * 2**20, 64
 """Tokens of an optimizer step where none are stated, as Llama 3 8B and many models since use, and sequences of one for
 adapters."""
@@ -101,6 +104,7 @@ def answer_llm_train_plan(question: LlmTrainPlanQuestion, context: Context) -> "
     named = names_of(question.gpus) or tuple(name for name in rented if gpus[name].vendor in _SEARCHED_VENDORS)
     job = question.method_job(model)
     counts = question.counts or tuple(2**power for power in range(18) if 2**power <= question.max_gpus)
+    slack = 0.0 if question.global_batch or job.is_adapted else _BATCH_SLACK
     default = _ADAPTER_BATCH if job.is_adapted else max(1, _BATCH_TOKENS // question.seq_len)
     batch = question.global_batch or max(default, max(counts) if not job.is_adapted else default)
     with context.feedback.progress(f"searching layouts on {counted(len(named), 'GPU')}"):
@@ -110,6 +114,8 @@ def answer_llm_train_plan(question: LlmTrainPlanQuestion, context: Context) -> "
             asked=PlanConstraints(
                 counts=counts,
                 global_batch=batch,
+                is_stated=bool(question.counts),
+                batch_slack=slack,
                 deadline_s=question.deadline_s,
                 budget_usd=question.budget_usd,
                 network_bytes_per_s=question.network_bytes_per_s,

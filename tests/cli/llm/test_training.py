@@ -111,3 +111,35 @@ def test_python_asks_the_same() -> None:
     estimate = capplan.llm.train_estimate(LLAMA, gpu="h100-sxm5-80gb", gpu_count=8, tokens=1e9)
     assert estimate.run is not None
     assert estimate.run.tokens == 1e9
+
+
+def test_a_deadline_is_kept_by_as_few_gpus_as_whole_machines_allow(run: Run) -> None:
+    # 397,291 tokens/s on 40 GPUs train 1 T tokens in 29.1 days (a planner's layout with 960 sequences a step)
+    words = ["llm", "train", "plan", "llama-2-7b", "--tokens", "1T", "--gpu", "h100-sxm5-80gb", "--max-gpus", 64]
+    plan = json.loads(run(*words, "--deadline", "30d", "--json").stdout)
+    fewest = plan["fewest"]
+    assert fewest["run"]["wall_s"]["expected"] <= 30 * 86400
+    assert fewest["job"]["gpus"] % 8 == 0
+    assert 32 < fewest["job"]["gpus"] < 64
+    fewer = json.loads(run(*words, "--gpus", fewest["job"]["gpus"] - 8, "--json").stdout)
+    assert fewer["fastest"]["run"]["wall_s"]["expected"] > 30 * 86400
+
+
+def test_counts_without_a_layout_are_named(run: Run) -> None:
+    words = ["llm", "train", "plan", "llama-2-7b", "--gpu", "h100-sxm5-80gb", "--gpus", 7, "--gpus", 8]
+    result = run(*words, "--global-batch", 1024, "--framework", "torchtune")
+    assert (
+        "7 × h100-sxm5-80gb is left out: a global batch (--global-batch) that does not divide"
+        in result.stdout.replace("\n  ", " ")
+    )
+
+
+def test_what_fits_nowhere_names_what_is_needed_and_what_would_fit(run: Run) -> None:
+    words = ["llm", "train", "plan", "llama-3.3-70b-instruct", "--method", "qlora", "--gpu", "rtx-3090", "--gpus", 2]
+    result = run(*words, "--tokens", "50M", "--seq-len", 2048, "--json")
+    plan = json.loads(result.stdout)
+    assert result.exit_code == 1
+    # 70.6 B parameters in 4.127 bits are 36.4 GB, half of them on each GPU, beside activations
+    assert plan["nearest"]["needed_bytes"] > plan["nearest"]["usable_bytes"] > 23 * 2**30
+    assert "--offload parameters" in [way["change"] for way in plan["ways"]]
+    assert all(way["run"]["memory"]["fit_probability"] > 0.5 for way in plan["ways"])

@@ -12,6 +12,7 @@ from capplan.core.gpus.spec import GpuSpec
 from capplan.core.numbers import NORMAL_90, Interval
 from capplan.core.origin import Origin
 from capplan.llm.core.measured import ErrorSummary, JudgedValue, SkippedRun, summarise_errors
+from capplan.llm.core.training.frameworks import FRAMEWORKS, TrainingFramework
 from capplan.llm.core.training.job import Method, TrainingJob
 from capplan.llm.core.training.memory import MemoryConstants, MemoryScope
 from capplan.llm.core.training.step_time import TimeConstants
@@ -20,14 +21,16 @@ from capplan.llm.core.training.step_time import TimeConstants
 class TrainingEvidence(StrEnum):
     """How near a job is to measured runs, the nearest first.
 
-    `MEASURED_HERE`: the user's own run. `MEASURED`: runs of this GPU and framework. `TRANSFERRED`: of other GPUs of its
-    chip family, or of other frameworks on it. `EXTRAPOLATED`: of other chips only.
+    `MEASURED_HERE`: the user's own run. `MEASURED`: runs of this GPU, and of this framework. `TRANSFERRED`: of other
+    GPUs of its chip family, and of the framework. `EXTRAPOLATED`: of either. `FAR`: of neither, or of other vendors
+    only. Of peaks of memory, the framework counts, then others that share its kernels, and the vendor.
     """
 
     MEASURED_HERE = "measured here"
     MEASURED = "measured"
     TRANSFERRED = "transferred"
     EXTRAPOLATED = "extrapolated"
+    FAR = "far"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +38,8 @@ class Widths:
     """Half widths of 90 % intervals as factors above 1, by evidence.
 
     Those of speeds are of dense models, of models with experts, and of adapters on one GPU; `memory` is of peaks. They
-    are the 90th percentiles of errors on runs of sources, GPUs or chip families that were left out.
+    are the 90th percentiles of errors on runs that were as far from all others, because their source, GPU, generation
+    of chips, framework or year was left out.
     """
 
     dense: Mapping[TrainingEvidence, float]
@@ -48,9 +52,10 @@ class Widths:
 class TrainingCalibration:
     """Everything that is fitted of training.
 
-    `measured_gpus`, `measured_chips` and `measured_frameworks` name what speeds were measured of, `memory_frameworks`
-    what peaks were. `peak_ratios` are measured over predicted peaks of runs that were held out: the quantiles from 0 to
-    1 in equal steps, by evidence.
+    `measured_gpus`, `measured_chips`, `measured_vendors` and `measured_frameworks` name what speeds were measured of,
+    `memory_frameworks` and `memory_vendors` what peaks were. `peak_ratios` are measured over predicted peaks of runs
+    that were held out: the quantiles from 0 to 1 in equal steps, by evidence. `campaign` is what published campaigns
+    took over the time of their steps alone.
     """
 
     name: str
@@ -58,10 +63,13 @@ class TrainingCalibration:
     memory: MemoryConstants
     time: TimeConstants
     widths: Widths
+    campaign: Interval
     measured_gpus: frozenset[str]
     measured_chips: frozenset[str]
+    measured_vendors: frozenset[str]
     measured_frameworks: frozenset[str]
     memory_frameworks: frozenset[str]
+    memory_vendors: frozenset[str]
     peak_ratios: Mapping[TrainingEvidence, tuple[float, ...]] = field(default_factory=dict)
 
     def fit_probability(self, peak_bytes: float, *, usable_bytes: float, evidence: TrainingEvidence) -> float:
@@ -78,10 +86,14 @@ class TrainingCalibration:
 
     def evidence(self, *, gpu: GpuSpec, framework: str) -> TrainingEvidence:
         """Classify a job's speed by what was measured."""
-        if gpu.design.family not in self.measured_chips and gpu.id not in self.measured_gpus:
+        knows_gpu = gpu.id in self.measured_gpus
+        knows_chip = knows_gpu or gpu.design.family in self.measured_chips
+        knows_framework = framework in self.measured_frameworks
+        if gpu.vendor not in self.measured_vendors or not (knows_chip or knows_framework):
+            return TrainingEvidence.FAR
+        if not (knows_chip and knows_framework):
             return TrainingEvidence.EXTRAPOLATED
-        is_measured = gpu.id in self.measured_gpus and framework in self.measured_frameworks
-        return TrainingEvidence.MEASURED if is_measured else TrainingEvidence.TRANSFERRED
+        return TrainingEvidence.MEASURED if knows_gpu else TrainingEvidence.TRANSFERRED
 
     def width(self, job: TrainingJob, evidence: TrainingEvidence) -> float:
         """Return the half width of the interval of a job's speed, as a factor."""
@@ -90,9 +102,14 @@ class TrainingCalibration:
         alone = job.is_adapted and job.layout.gpus == 1
         return self.widths.adapters[evidence] if alone else self.widths.dense[evidence]
 
-    def memory_evidence(self, framework: str) -> TrainingEvidence:
+    def memory_evidence(self, *, gpu: GpuSpec, framework: TrainingFramework) -> TrainingEvidence:
         """Classify a job's peak of memory by what was measured."""
-        return TrainingEvidence.MEASURED if framework in self.memory_frameworks else TrainingEvidence.EXTRAPOLATED
+        if gpu.vendor not in self.memory_vendors:
+            return TrainingEvidence.FAR
+        if framework.name in self.memory_frameworks:
+            return TrainingEvidence.MEASURED
+        families = {known.family for known in FRAMEWORKS if known.name in self.memory_frameworks}
+        return TrainingEvidence.TRANSFERRED if framework.family in families else TrainingEvidence.EXTRAPOLATED
 
 
 _LEAST_PROBABILITY = 0.01
@@ -116,8 +133,9 @@ class MeasuredTraining:
     """One measured run.
 
     `recompute_is_stated` is False where the source does not say what is computed again: the least that fits is then
-    assumed. `tokens_per_s` is per GPU. `peak_bytes` is the peak of a kind, None where none was read. `ran_out` says
-    that the run ended out of memory. `network_bytes_per_s` is one GPU's share of its node's network, one direction.
+    assumed. `month` is YYYY-MM, or a year alone, empty where it is not known. `tokens_per_s` is per GPU. `peak_bytes`
+    is the peak of a kind, None where none was read. `ran_out` says that the run ended out of memory.
+    `network_bytes_per_s` is one GPU's share of its node's network, one direction.
     """
 
     job: TrainingJob
@@ -129,6 +147,7 @@ class MeasuredTraining:
     line: int
     row: str
     recompute_is_stated: bool
+    month: str
     tokens_per_s: float | None
     peak_bytes: float | None
     peak_kind: MemoryScope

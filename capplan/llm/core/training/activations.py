@@ -179,6 +179,8 @@ def logit_elements(job: TrainingJob) -> float:
     """Return the logits of one micro-batch on one GPU of the last stage; few where the loss runs by chunks."""
     vocabulary = job.architecture.vocab_size / job.layout.tensor
     tokens = job.micro_tokens
+    if job.framework.keeps_no_logits:
+        return 0.0
     if job.fused_loss or job.framework.fuses_loss:
         tokens = min(tokens, _LOSS_CHUNK_TOKENS)
     return tokens * vocabulary

@@ -52,7 +52,6 @@ class TrainingMemoryAnswer:
     def parts(self) -> list[tuple[str, float]]:
         """Return the parts of the peak of the tightest GPU in words, and their sum last. [bytes]"""
         stage, outlook = self.outlook.tightest, self.outlook
-        reserved = stage.allocated * outlook.constants.reserved_share
         parts = [
             ("weights", stage.weights),
             ("adapters", stage.adapters),
@@ -62,7 +61,7 @@ class TrainingMemoryAnswer:
             ("activations kept", min(stage.activations, stage.peak_activations)),
             ("logits and recomputed layer", max(0.0, stage.peak_activations - stage.activations)),
             ("workspace of libraries", stage.workspace),
-            ("allocator, not in use", reserved - stage.allocated),
+            ("allocator, not in use", stage.unused(outlook.constants)),
             ("context and collectives", outlook.outside),
         ]
         total = sum(size for _, size in parts)
@@ -135,7 +134,7 @@ def answer_training_memory(
     """Return the memory of a job."""
     check_job(job)
     outlook = estimate_memory(job, calibration.memory)
-    evidence = calibration.memory_evidence(job.framework.name)
+    evidence = calibration.memory_evidence(gpu=gpu, framework=job.framework)
     usable = gpu.expected_usable_bytes
     peak = around(outlook.peak(MemoryScope.DEVICE), calibration.widths.memory[evidence])
     probability = calibration.fit_probability(peak.expected, usable_bytes=usable, evidence=evidence)
@@ -154,11 +153,17 @@ def answer_training_memory(
     )
 
 
-def least_recompute(job: TrainingJob, gpu: GpuSpec, calibration: TrainingCalibration) -> TrainingJob:
-    """Return the job with the least recomputation that fits, and with full recomputation where none does."""
-    if job.framework.recomputes:
+def usual_recompute(job: TrainingJob, gpu: GpuSpec, calibration: TrainingCalibration) -> TrainingJob:
+    """Return the job with what its framework recomputes by default, or more where that does not fit.
+
+    Where the framework has no default, the least that fits is taken. What nothing lets fit recomputes all.
+    """
+    choices = recompute_choices(job)
+    if job.framework.recomputes or job.is_widened:  # preparing a quantised base turns checkpointing on (PEFT)
         return replace(job, recompute=Recompute.FULL)
-    for choice in recompute_choices(job):
+    if job.framework.recomputes_operators and Recompute.OPERATORS in choices:
+        choices = choices[choices.index(Recompute.OPERATORS) :]
+    for choice in choices:
         found = replace(job, recompute=choice)
         if estimate_memory(found, calibration.memory).peak(MemoryScope.DEVICE) <= gpu.expected_usable_bytes:
             return found
@@ -177,7 +182,8 @@ def estimate_training(
     """Estimate the speed of a job."""
     memory = answer_training_memory(job, gpu, calibration, own=own)
     machine = training_gpu(gpu, laws, network_bytes_per_s=network_bytes_per_s)
-    step = step_time(step_work(job, machine), calibration.time, job.framework.family)
+    paged = memory.outlook.paged_out(memory.usable_bytes)
+    step = step_time(step_work(job, machine, paged_bytes=paged), calibration.time, job.framework.family)
     evidence = calibration.evidence(gpu=gpu, framework=job.framework.name)
     time_s = around(step.total_s, calibration.width(job, evidence))
     if own.step_s:

@@ -1,9 +1,12 @@
 """What frameworks of training do that memory and time depend on: formats of their states, fused kernels, overlap."""
 
-from dataclasses import dataclass
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import Any
 
-from capplan.errors import UnknownNameError
+from capplan.errors import UnknownNameError, UsageError
 
 
 class States(StrEnum):
@@ -30,6 +33,15 @@ class Family(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class EarlierReleases:
+    """What releases of a framework before a version did otherwise, or those before a month (YYYY-MM)."""
+
+    before: str
+    before_month: str
+    facts: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingFramework:
     """A framework of training with what it decides.
 
@@ -43,7 +55,9 @@ class TrainingFramework:
         fuses_norm: Norms keep their input alone; otherwise an fp32 copy of it, too.
         fuses_activation: The gated activation keeps its two inputs; otherwise its first half's output, too.
         fuses_loss: The loss is computed by chunks, so that the logits are never whole.
-        loss_in_place: The loss overwrites 16-bit logits with their gradient, so that no fp32 copies stand beside them.
+        keeps_no_logits: The loss computes logits by tiles that never leave the chip.
+        loss_in_place: The loss overwrites 16-bit logits with their gradient, so that no fp32 copies of all of them
+            stand beside: it works in place, is compiled, or takes them to fp32 by chunks.
         repeats_keys: Keys and values are repeated to as many heads as queries have before attention runs.
         tunes_attention: Attention runs in the vendor's kernel (cuDNN, Transformer Engine, AITER) instead of
             FlashAttention-2.
@@ -61,6 +75,9 @@ class TrainingFramework:
         compiles: Operators are fused by a compiler by default.
         recomputes: Layers run again in the backward pass unless their user says otherwise, as by MaxText's default
             `remat_policy: full`.
+        recomputes_operators: Cheap operators do, as by torchtitan's default `mode = "selective"`.
+        checkpoints_aside: Checkpoints are written beside the job by default (MaxText's `async_checkpointing`, NeMo's
+            `ckpt_async_save`; read 2026-11-27).
         overlaps_tensor: Traffic of tensor parallelism runs beside products: the backward pass's beside the weights'
             gradients, or all of it by tiles (Transformer Engine's user buffers). Otherwise products wait for it.
         narrows_inputs: Linear layers in fp8 and narrower keep their inputs in that format for the weights' gradients,
@@ -70,6 +87,7 @@ class TrainingFramework:
             autograd keeps: DeepSpeed's engine holds every stage's input and output.
         launch: What writes its launch configuration; empty where nothing does.
         release: The release that these facts were read of.
+        earlier: What earlier releases did otherwise, the oldest first.
     """
 
     name: str
@@ -79,6 +97,7 @@ class TrainingFramework:
     fuses_norm: bool = False
     fuses_activation: bool = False
     fuses_loss: bool = False
+    keeps_no_logits: bool = False
     loss_in_place: bool = False
     repeats_keys: bool = False
     tunes_attention: bool = False
@@ -90,16 +109,25 @@ class TrainingFramework:
     widens_quantised: bool = False
     compiles: bool = False
     recomputes: bool = False
+    recomputes_operators: bool = False
+    checkpoints_aside: bool = False
     overlaps_tensor: bool = False
     narrows_inputs: bool = False
     always_shards: bool = False
     stage_buffers: int = 0
     launch: str = ""
     release: str = ""
+    earlier: tuple[EarlierReleases, ...] = ()
 
 
 def _megatron(
-    name: str, *, release: str, launch: str = "", gradient_bytes: float = 4.0, overlaps_tensor: bool = True
+    name: str,
+    *,
+    release: str,
+    launch: str = "",
+    gradient_bytes: float = 4.0,
+    overlaps_tensor: bool = True,
+    checkpoints_aside: bool = False,
 ) -> TrainingFramework:
     return TrainingFramework(
         name=name,
@@ -111,15 +139,16 @@ def _megatron(
         tunes_attention=True,
         keeps_gradients=True,
         narrows_inputs=True,
-        overlaps_tensor=overlaps_tensor,
         launch=launch,
         release=release,
+        overlaps_tensor=overlaps_tensor,
+        checkpoints_aside=checkpoints_aside,
     )
 
 
 FRAMEWORKS = (
     _megatron("megatron", release="Megatron-Core 0.12", launch="megatron"),
-    _megatron("nemo", release="NeMo 24.07 to 25.04", gradient_bytes=2.0),
+    _megatron("nemo", release="NeMo 24.07 to 25.04", gradient_bytes=2.0, checkpoints_aside=True),
     _megatron("megatron-bridge", release="Megatron-Bridge 0.2", gradient_bytes=2.0),
     _megatron("primus", release="Primus 25.9 on ROCm 7", overlaps_tensor=False),
     TrainingFramework(
@@ -151,11 +180,15 @@ FRAMEWORKS = (
     ),
     TrainingFramework(
         name="torchtitan", family=Family.FSDP, states=States.AUTOCAST, fuses_norm=True, fuses_activation=True,
-        compiles=True, launch="torchtitan", release="torchtitan 0.2",
+        compiles=True, loss_in_place=True, recomputes_operators=True, launch="torchtitan", release="torchtitan 0.2",
+        # The loss is compiled with the model since pull request 1033 of 2025-04; read 2026-11-27.
+        earlier=(EarlierReleases(before="0.1", before_month="2025-04", facts={"loss_in_place": False}),),
     ),
     TrainingFramework(
-        name="torchtune", family=Family.EAGER, states=States.PURE, always_shards=True, launch="torchtune",
-        release="torchtune 0.6",
+        name="torchtune", family=Family.EAGER, states=States.PURE, always_shards=True, loss_in_place=True,
+        recomputes=True, launch="torchtune", release="torchtune 0.6",
+        # The loss goes to fp32 by chunks since pull request 1390 of 2024-08; read 2026-11-27.
+        earlier=(EarlierReleases(before="0.3", before_month="2024-09", facts={"loss_in_place": False}),),
     ),
     TrainingFramework(
         name="litgpt", family=Family.EAGER, states=States.PURE, gathers_base=True, accumulates_whole=True,
@@ -168,15 +201,21 @@ FRAMEWORKS = (
     ),
     TrainingFramework(
         name="trl", family=Family.TRAINER, states=States.AUTOCAST, repeats_keys=True, adapter_bytes=4.0,
-        accumulates_whole=True, widens_quantised=True, launch="accelerate", release="TRL 0.20",
+        accumulates_whole=True, widens_quantised=True, recomputes=True, launch="accelerate", release="TRL 0.20",
+        # `gradient_checkpointing` is on by default since pull request 3510 of 2025-06; read 2026-11-27.
+        earlier=(EarlierReleases(before="0.19", before_month="2025-06", facts={"recomputes": False}),),
+    ),
+    TrainingFramework(
+        name="llama-factory", family=Family.TRAINER, states=States.AUTOCAST, repeats_keys=True, adapter_bytes=4.0,
+        accumulates_whole=True, recomputes=True, launch="accelerate", release="LLaMA-Factory 0.9",
     ),
     TrainingFramework(
         name="peft", family=Family.TRAINER, states=States.PURE, repeats_keys=True, adapter_bytes=4.0,
         accumulates_whole=True, widens_quantised=True, launch="accelerate", release="PEFT 0.19",
     ),
-    TrainingFramework(
+    TrainingFramework(  # what preparing a quantised base widens is converted back for FlashAttention (loaders/model.py)
         name="axolotl", family=Family.TRAINER, states=States.PURE, repeats_keys=True, adapter_bytes=4.0,
-        accumulates_whole=True, widens_quantised=True, launch="axolotl", release="axolotl 0.12",
+        accumulates_whole=True, launch="axolotl", release="axolotl 0.12",
     ),
     TrainingFramework(
         name="deepspeed", family=Family.TRAINER, states=States.MASTER, gradient_bytes=2.0, copies_gradients=True,
@@ -184,25 +223,57 @@ FRAMEWORKS = (
     ),
     TrainingFramework(
         name="unsloth", family=Family.UNSLOTH, states=States.AUTOCAST, fuses_norm=True, fuses_activation=True,
-        fuses_loss=True, release="unsloth 2024.4",
+        fuses_loss=True, keeps_no_logits=True, recomputes=True, release="unsloth 2026",
+        # Cut cross entropy (Apple, arXiv 2411.09009) computes logits by tiles since 2024.11.
+        earlier=(EarlierReleases(before="2024.11", before_month="2024-11", facts={"keeps_no_logits": False}),),
     ),
     TrainingFramework(
         name="xla", family=Family.XLA, states=States.AUTOCAST, fuses_norm=True, fuses_activation=True,
-        tunes_attention=True, compiles=True, recomputes=True, release="MaxText and PaxML 2024",
+        tunes_attention=True, compiles=True, recomputes=True, checkpoints_aside=True, release="MaxText and PaxML 2024",
     ),
 )  # fmt: skip
 """The frameworks that are known, each with the release that its facts were read of."""
 
 _ALIASES = {
     "fsdp": "fsdp2", "hf": "hf-trainer", "transformers": "hf-trainer", "hf-deepspeed": "deepspeed",
-    "llama-factory": "hf-trainer", "megatron-lm": "megatron", "mcore": "megatron", "paxml (xla)": "xla",
+    "llamafactory": "llama-factory", "megatron-lm": "megatron", "mcore": "megatron", "paxml (xla)": "xla",
     "maxtext (xla)": "xla", "maxtext": "xla", "lit-gpt": "litgpt", "llm-foundry": "composer",
     "megatron-core": "megatron", "accelerate": "hf-trainer", "ddp": "torchtune",
 }  # fmt: skip
 
 
-def find_framework(name: str) -> TrainingFramework:
-    """Return a framework by its name or a common form of it."""
+_VERSION = re.compile(r"\d+(?:\.\d+)*")
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(map(int, version.split(".")))
+
+
+def find_framework(name: str, *, version: str | None = None, month: str | None = None) -> TrainingFramework:
+    """Return a framework by its name or a common form of it, as of a release or a month; else as it is today.
+
+    Args:
+        version: Numbers between dots, such as 0.1; one newer than those known counts as the newest known.
+        month: YYYY-MM, for a run whose release is not stated.
+
+    Raises:
+        UnknownNameError: No framework has this name.
+        UsageError: The version is not made of numbers.
+    """
+    if version is not None and not _VERSION.fullmatch(version):
+        raise UsageError(f"the release {version!r} of {name} is not numbers between dots, such as 0.6.")
+    found = _by_name(name)
+    for change in found.earlier:
+        is_before = month is not None and month < change.before_month
+        if version is not None:
+            is_before = _numbers(version) < _numbers(change.before)
+        if is_before:
+            release = f"{found.name} {version}" if version else f"{found.name} of {month}"
+            return replace(found, **change.facts, release=release)
+    return found
+
+
+def _by_name(name: str) -> TrainingFramework:
     word = name.strip().lower()
     word = _ALIASES.get(word, word)
     known = {framework.name: framework for framework in FRAMEWORKS}

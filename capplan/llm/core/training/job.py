@@ -201,6 +201,7 @@ class TrainingJob:
         fused_loss: The loss is computed by chunks.
         compiled: Pointwise operators are fused by a compiler.
         offloaded: What lies in the host's memory.
+        optimizer_in_backward: Each parameter is updated as soon as its gradient is there, which is then dropped.
     """
 
     architecture: Architecture
@@ -220,6 +221,7 @@ class TrainingJob:
     fused_loss: bool = False
     compiled: bool = False
     offloaded: frozenset[Offloaded] = frozenset()
+    optimizer_in_backward: bool = False
 
     @property
     def is_adapted(self) -> bool:
@@ -228,8 +230,13 @@ class TrainingJob:
 
     @property
     def is_widened(self) -> bool:
-        """Return True if a quantised base runs in fp32 outside of its matrix products."""
-        return self.method is Method.QLORA and self.framework.widens_quantised
+        """Return True if a quantised base runs in fp32 outside of its matrix products.
+
+        No trainer prepares a sharded base so: its flat parameters keep one format (TRL's `is_sharded_qlora`, axolotl's
+        `skip_prepare_model_for_kbit_training`).
+        """
+        is_sharded = self.layout.shard is Shard.ZERO3 and self.layout.gpus > 1
+        return self.method is Method.QLORA and self.framework.widens_quantised and not is_sharded
 
     @property
     def micro_tokens(self) -> float:
@@ -290,6 +297,11 @@ def check_job(job: TrainingJob) -> None:
     stage = layout.tensor * layout.data * layout.context
     if stage % (layout.expert * layout.expert_tensor):
         raise UsageError(f"⟨ep⟩ {layout.expert} does not divide the {stage} GPUs of a stage (tp × cp × dp).")
+    if job.optimizer_in_backward and job.accumulation > 1:
+        raise UsageError(
+            "An optimizer that steps in the backward pass (⟨optimizer-in-backward⟩) cannot sum gradients of several "
+            "micro-batches: leave out ⟨accumulate⟩, or take a larger ⟨micro-batch⟩."
+        )
     if job.method is Method.QLORA and job.base is BaseFormat.BF16:
         raise UsageError("QLoRA needs a quantised base; add ⟨base⟩ nf4-dq, or ask for lora.")
 

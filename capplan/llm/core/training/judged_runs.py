@@ -13,14 +13,14 @@ from capplan.llm.core.training.accuracy import (
     TrainingMetric,
     around,
 )
-from capplan.llm.core.training.estimate import answer_training_memory, estimate_training, least_recompute
+from capplan.llm.core.training.estimate import answer_training_memory, estimate_training, usual_recompute
 
 
 def judge_training(
     run: MeasuredTraining, gpu: GpuSpec, *, calibration: TrainingCalibration, laws: RateLaws
 ) -> Iterator[JudgedTraining]:
     """Yield the predictions of what was measured of a run."""
-    job = run.job if run.recompute_is_stated else least_recompute(run.job, gpu, calibration)
+    job = run.job if run.recompute_is_stated else usual_recompute(run.job, gpu, calibration)
     if run.peak_bytes:
         memory = answer_training_memory(job, gpu, calibration)
         peak = memory.outlook.peak(run.peak_kind)

@@ -1,5 +1,9 @@
 """Write the configuration that starts a training job in its framework."""
 
+from collections.abc import Iterator
+
+from capplan.llm.core.architecture import Architecture
+from capplan.llm.core.layers import Attention, DenseMlp, Experts, LatentAttention
 from capplan.llm.core.training.frameworks import States
 from capplan.llm.core.training.job import (
     AttentionImplementation,
@@ -61,16 +65,34 @@ def _nodes(job: TrainingJob) -> tuple[int, int]:
     return -(-layout.gpus // per_node), per_node
 
 
+_EVERY_SERVER = "run it on each of the {} servers, with MASTER_ADDR, the name of the first"
+
+
+def _several(job: TrainingJob) -> list[str]:
+    """Return the comment that tells where a command runs; none for one server."""
+    nodes, _ = _nodes(job)
+    return [f"# {_EVERY_SERVER.format(nodes)}"] if nodes > 1 else []
+
+
+def _torchrun(job: TrainingJob, *, word: str = "torchrun") -> str:
+    """Return torchrun's words; several servers meet at the first one, which gives them their ranks."""
+    nodes, per_node = _nodes(job)
+    words = f"{word} --nnodes {nodes} --nproc-per-node {per_node}"
+    return f"{words} {_RENDEZVOUS}" if nodes > 1 else words
+
+
+_RENDEZVOUS = '--rdzv-id train --rdzv-backend c10d --rdzv-endpoint "$MASTER_ADDR:29500"'
+
+
 def _torchtitan(job: TrainingJob) -> str:
     layout = job.layout
     mode = {Recompute.NONE: "none", Recompute.FULL: "full"}.get(job.recompute, "selective")
-    nodes, per_node = _nodes(job)
     is_sharded = layout.shard is Shard.ZERO3
     group = layout.shard_group or layout.data
     # A pipeline divides the local batch into its micro-batches; without one, steps accumulate by themselves.
     local = job.micro_batch * (job.accumulation if layout.pipeline > 1 else 1)
     words = [
-        f"torchrun --nnodes {nodes} --nproc-per-node {per_node} -m torchtitan.train --module MODULE --config CONFIG",
+        f"{_torchrun(job)} -m torchtitan.train --module MODULE --config CONFIG",
         f"--training.local_batch_size {local}",
         f"--training.global_batch_size {job.global_batch}",
         f"--training.seq_len {job.sequence_tokens}",
@@ -95,16 +117,16 @@ def _torchtitan(job: TrainingJob) -> str:
     head = f"# {job.architecture.name}, torchtitan 0.3: name your model's MODULE and CONFIG, such as llama3 llama3_8b"
     if job.compute in (Compute.FP8, Compute.MXFP8, Compute.NVFP4):
         head += f",\n# with a CONFIG whose converters make its linear layers {job.compute.value}"
-    return f"{head}\n" + " \\\n  ".join(words) + "\n"
+    return "\n".join([head, *_several(job), " \\\n  ".join(words)]) + "\n"
 
 
 def _megatron(job: TrainingJob) -> str:
     layout = job.layout
-    nodes, per_node = _nodes(job)
     layers = len(job.architecture.layers)
     words = [
-        f"# {job.architecture.name}: add the model's own arguments (--num-layers, --hidden-size, ...) and your data's\n"
-        f"torchrun --nnodes {nodes} --nproc-per-node {per_node} pretrain_gpt.py",
+        f"{_torchrun(job)} pretrain_gpt.py",
+        *_megatron_model(job.architecture),
+        f"--max-position-embeddings {max(job.sequence_tokens, job.architecture.position_rows)}",
         f"--tensor-model-parallel-size {layout.tensor}",
         f"--pipeline-model-parallel-size {layout.pipeline}",
         f"--context-parallel-size {layout.context}",
@@ -137,47 +159,134 @@ def _megatron(job: TrainingJob) -> str:
         words.append("--optimizer-cpu-offload")
     if job.optimizer in (OptimizerRecipe.SGD, OptimizerRecipe.MUON):
         words.append(f"--optimizer {job.optimizer.value}")
-    return " \\\n  ".join(words) + "\n"
+    head = [
+        f"# {job.architecture.name}, Megatron-Core 0.16: add your tokenizer, data and learning rate"
+        f"{', and --rotary-base of its config.json' if job.architecture.rope_dim else ''}",
+        *(f"# left to you: {what}" for what in dict.fromkeys(_beyond_megatron(job.architecture))),
+        *_several(job),
+    ]
+    return "\n".join([*head, " \\\n  ".join(words)]) + "\n"
+
+
+def _megatron_model(model: Architecture) -> Iterator[str]:
+    """Yield Megatron's arguments of a model (megatron/training/arguments.py and TransformerConfig, Core 0.16)."""
+    first = model.layers[0]
+    dense = next((layer.mlp for layer in model.layers if isinstance(layer.mlp, DenseMlp)), None)
+    experts = next((layer.mlp for layer in model.layers if isinstance(layer.mlp, Experts)), None)
+    width = dense.width if dense else experts.width if experts else 4 * model.hidden_dim
+    yield f"--num-layers {len(model.layers)} --hidden-size {model.hidden_dim} --ffn-hidden-size {width}"
+    match next((layer.mixer for layer in model.layers if layer.mixer is not None), None):
+        case Attention() as mixer:
+            yield f"--num-attention-heads {mixer.query_heads} --kv-channels {mixer.key_dim}"
+            if mixer.kv_heads != mixer.query_heads:
+                yield f"--group-query-attention --num-query-groups {mixer.kv_heads}"
+            if mixer.qkv_bias:
+                yield "--add-qkv-bias"
+            if mixer.query_norm:
+                yield "--qk-layernorm"
+        case LatentAttention() as mixer:
+            yield f"--num-attention-heads {mixer.query_heads} --multi-latent-attention --kv-lora-rank {mixer.kv_rank}"
+            if mixer.query_rank is not None:
+                yield f"--q-lora-rank {mixer.query_rank}"
+            yield f"--qk-head-dim {mixer.nope_dim} --qk-pos-emb-head-dim {mixer.rope_dim}"
+            yield f"--v-head-dim {mixer.value_dim} --qk-layernorm"
+        case _:
+            pass
+    yield f"--vocab-size {model.vocab_size} --make-vocab-size-divisible-by 1"
+    if not model.tied_embeddings:
+        yield "--untie-embeddings-and-output-weights"
+    yield f"--normalization {'RMSNorm' if model.norm_parameters <= model.hidden_dim else 'LayerNorm'}"
+    yield f"--position-embedding-type {'learned_absolute' if model.position_rows else 'rope'}"
+    gated = [layer.mlp.gated for layer in model.layers if layer.mlp is not None]
+    if any(gated):
+        yield "--swiglu"
+    if not (isinstance(first.mlp, DenseMlp) and first.mlp.bias):
+        yield "--disable-bias-linear"
+    if experts is not None:
+        yield from _megatron_experts(model, experts)
+
+
+def _megatron_experts(model: Architecture, experts: Experts) -> Iterator[str]:
+    """Yield Megatron's arguments of a mixture of experts; layers without one are zeros of its pattern."""
+    yield f"--num-experts {experts.count} --moe-router-topk {experts.per_token} --moe-ffn-hidden-size {experts.width}"
+    yield "--moe-grouped-gemm --moe-token-dispatcher-type alltoall"
+    if experts.shared_width:
+        yield f"--moe-shared-expert-intermediate-size {experts.shared_width}"
+    pattern = [int(isinstance(layer.mlp, Experts)) for layer in model.layers]
+    if not all(pattern):
+        yield f"--moe-layer-freq '[{','.join(map(str, pattern))}]'"
+
+
+def _beyond_megatron(model: Architecture) -> Iterator[str]:
+    """Yield in words what a model has that these arguments do not say."""
+    for layer in model.layers:
+        match layer.mixer:
+            case Attention() as mixer:
+                if mixer.window is not None:
+                    yield "attention windows"
+                if mixer.sinks:
+                    yield "attention sinks"
+                if mixer.output_gate or mixer.keys_are_values or mixer.kv_owner is not None:
+                    yield "its attention's gates or shared keys and values"
+            case LatentAttention() as mixer:
+                if mixer.indexer is not None:
+                    yield "the selector of its sparse attention"
+            case None:
+                pass
+            case _:
+                yield "layers without softmax attention"
+    if model.draft_layers:
+        yield f"--mtp-num-layers {model.draft_layers}, if its multi-token prediction is trained, too"
+    if model.vision is not None or model.vision_note:
+        yield "its encoder of images"
 
 
 def _torchtune(job: TrainingJob) -> str:
+    """Return overrides of a recipe's shipped configuration, which names model, tokenizer, data and loss."""
     is_full = job.method is Method.FULL
     single = job.layout.gpus == 1
     recipe = ("full_finetune" if is_full else "lora_finetune") + ("_single_device" if single else "_distributed")
-    lines = [
-        f"# tune run{'' if single else f' --nproc_per_node {job.layout.gpus}'} {recipe} --config train.yaml",
-        f"batch_size: {job.micro_batch}",
-        f"gradient_accumulation_steps: {job.accumulation}",
-        f"enable_activation_checkpointing: {job.recompute is Recompute.FULL}",
-        f"compile: {job.compiled}",
-        f"dtype: {_half(job) or 'fp32'}",
-        "tokenizer:",
-        f"  max_seq_len: {job.sequence_tokens}",
+    words = [
+        f"{'tune run' if single else _torchrun(job, word='tune run')} {recipe} --config CONFIG",
+        f"batch_size={job.micro_batch}",
+        f"gradient_accumulation_steps={job.accumulation}",
+        f"enable_activation_checkpointing={job.recompute is Recompute.FULL}",
+        f"compile={job.compiled}",
+        f"dtype={_half(job) or 'fp32'}",
+        f"tokenizer.max_seq_len={job.sequence_tokens}",
     ]
     if not is_full:
-        attention = [_TUNE_NAMES[target] for target in job.adapter.targets if target in _TUNE_NAMES]
-        mlp = bool({"gate_up", "down"} & set(job.adapter.targets))
-        lines += [
-            "model:",
-            f"  lora_attn_modules: {attention}",
-            f"  apply_lora_to_mlp: {mlp}",
-            f"  lora_rank: {job.adapter.rank}",
-            f"  quantize_base: {job.base is not BaseFormat.BF16}",
+        attention = ",".join(_TUNE_NAMES[target] for target in job.adapter.targets if target in _TUNE_NAMES)
+        words += [
+            f"'model.lora_attn_modules=[{attention}]'",
+            f"model.apply_lora_to_mlp={bool({'gate_up', 'down'} & set(job.adapter.targets))}",
+            f"model.lora_rank={job.adapter.rank}",
+            f"model.quantize_base={job.base is not BaseFormat.BF16}",
         ]
     if job.optimizer in _TUNE_OPTIMIZERS:
-        lines += ["optimizer:", f"  _component_: {_TUNE_OPTIMIZERS[job.optimizer]}"]
+        words.append(f"optimizer._component_={_TUNE_OPTIMIZERS[job.optimizer]}")
+    if job.optimizer_in_backward:
+        words.append("optimizer_in_bwd=True clip_grad_norm=null")
     if Offloaded.ACTIVATIONS in job.offloaded:
-        lines.append("enable_activation_offloading: True")
+        words.append("enable_activation_offloading=True")
     if {Offloaded.OPTIMIZER, Offloaded.PARAMETERS} & job.offloaded and not single:
-        lines.append("fsdp_cpu_offload: True")
-    return "\n".join(lines) + "\n"
+        words.append("fsdp_cpu_offload=True")
+    kind = "full" if is_full else "lora" if job.base is BaseFormat.BF16 else "qlora"
+    head = (
+        f"# {job.architecture.name}, torchtune 0.6: name your model's CONFIG of `tune ls`, such as "
+        f"llama3_1/8B_{kind}{'_single_device' if single else ''}"
+    )
+    return "\n".join([head, *_several(job), " \\\n  ".join(words)]) + "\n"
 
 
 def _axolotl(job: TrainingJob) -> str:
     checkpointing = "offload" if Offloaded.ACTIVATIONS in job.offloaded else "true"
     checkpointing = checkpointing if job.recompute is Recompute.FULL else "false"
+    nodes, _ = _nodes(job)
+    command = "axolotl train train.yaml"
     lines = [
-        "# axolotl train train.yaml",
+        f"# {command}" + (f" --launcher torchrun -- {_torchrun(job, word='').strip()}" if nodes > 1 else ""),
+        *_several(job),
         f"base_model: {job.architecture.publisher_id or f'REPOSITORY  # of {job.architecture.name}'}",
         f"sequence_len: {job.sequence_tokens}",
         "sample_packing: true",
@@ -213,9 +322,12 @@ def _accelerate(job: TrainingJob) -> str:
     nodes, _ = _nodes(job)
     stages = {Shard.ZERO1: 1, Shard.ZERO2: 2, Shard.ZERO3: 3}
     stage = stages.get(job.layout.shard, 0)
+    meets = " --machine_rank $NODE_RANK --main_process_ip $MASTER_ADDR" if nodes > 1 else ""
     lines = [
-        "# accelerate launch --config_file train.yaml YOUR_SCRIPT.py, with these arguments as TRL's scripts take them:",
+        f"# accelerate launch --config_file train.yaml{meets} YOUR_SCRIPT.py,",
+        "# with these arguments as TRL's scripts take them:",
         *(f"#   {words}" for words in _trainer_arguments(job)),
+        *_several(job),
     ]
     kind = "NO"
     if job.layout.gpus > 1:
@@ -228,6 +340,8 @@ def _accelerate(job: TrainingJob) -> str:
         f"num_machines: {nodes}",
         f"num_processes: {job.layout.gpus}",
     ]
+    if nodes > 1:
+        lines += ["machine_rank: 0  # 0 on the first server; the command says it of each", "main_process_port: 29500"]
     optimizer, parameters = (item in job.offloaded for item in (Offloaded.OPTIMIZER, Offloaded.PARAMETERS))
     if kind == "FSDP":
         lines += [
@@ -239,6 +353,7 @@ def _accelerate(job: TrainingJob) -> str:
         lines += ["  fsdp_offload_params: true"] * (optimizer or parameters)
     elif kind == "DEEPSPEED":
         lines += ["deepspeed_config:", f"  zero_stage: {stage}"]
+        lines += ["  deepspeed_multinode_launcher: standard"] * (nodes > 1)
         lines += ["  offload_optimizer_device: cpu"] * optimizer + ["  offload_param_device: cpu"] * parameters
     return "\n".join(lines) + "\n"
 

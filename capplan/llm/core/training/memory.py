@@ -58,9 +58,10 @@ class MemoryConstants:
     """Fitted constants of training memory.
 
     `activations` scales the counted activations by family of frameworks, `logit_bytes` are the bytes of a logit with
-    its gradient and copies, `workspace_bytes` what libraries take of the allocator's memory. `base_extra_bytes` is held
-    per quantised parameter beyond its format. `reserved_share` is reserved over allocated memory, `context_bytes` the
-    memory outside of the allocator, and `network_bytes` what collectives between servers add to it.
+    its gradient and copies, `workspace_bytes` what libraries take of the allocator's memory. `base_extra_bytes` is what
+    they hold beside a 4-bit base of any size. `reserved_share` is reserved over allocated memory of what comes and goes
+    in a step, `context_bytes` the memory outside of the allocator, and `network_bytes` what collectives between servers
+    add to it.
     """
 
     activations: Mapping[Family, float]
@@ -76,7 +77,8 @@ class MemoryConstants:
 class TrainingMemory:
     """The memory of one GPU at the peak of a training step. [bytes]
 
-    `unsharded` are parameters and gradients that sharded data parallelism gathers for a layer. `gradients` that are
+    `unsharded` are parameters and gradients that sharded data parallelism gathers for a layer. `host` is what is
+    offloaded, and what is `paged`: states that the driver keeps on the GPU as far as it has room. `gradients` that are
     allocated during the backward pass stand beside activations that it frees, so that `peak_gradients` and
     `peak_activations` say how much of each there is at the peak.
     """
@@ -90,6 +92,7 @@ class TrainingMemory:
     activations: float
     workspace: float
     host: float
+    paged: float
     peak_gradients: float
     peak_activations: float
 
@@ -105,6 +108,11 @@ class TrainingMemory:
             + self.peak_activations
             + self.workspace
         )
+
+    def unused(self, constants: MemoryConstants) -> float:
+        """Return what the allocator holds beyond tensors: pieces between those that come and go in a step. [bytes]"""
+        passing = self.unsharded + self.peak_gradients + self.peak_activations + self.workspace
+        return (constants.reserved_share - 1.0) * passing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,8 +146,13 @@ class MemoryOutlook:
         allocated = self.tightest.allocated
         if kind is MemoryScope.ALLOCATED:
             return allocated
-        reserved = allocated * self.constants.reserved_share
+        reserved = allocated + self.tightest.unused(self.constants)
         return reserved if kind is MemoryScope.RESERVED else reserved + self.outside
+
+    def paged_out(self, usable_bytes: float) -> float:
+        """Return what of paged states a GPU has no room for. [bytes]"""
+        paged = self.tightest.paged
+        return min(paged, max(0.0, self.peak(MemoryScope.DEVICE) + paged - usable_bytes))
 
 
 def bytes_per_parameter(job: TrainingJob, *, ranks: int) -> float:
@@ -172,14 +185,37 @@ def state_bytes(job: TrainingJob) -> tuple[float, float, float]:
     return 2.0, job.framework.gradient_bytes, 4.0 + states
 
 
+@dataclass(frozen=True, slots=True)
+class CountedJob:
+    """What is counted of a job: parameters and layers by stage, and activations by kind of layer."""
+
+    job: TrainingJob
+    parameters: Sequence[StageParameters]
+    sizes: Sequence[int]
+    kinds: Sequence[tuple[LayerActivations, int]]
+
+
+def count_job(job: TrainingJob) -> CountedJob:
+    """Count what the memory of a job is made of."""
+    return CountedJob(
+        job,
+        stage_parameters(job),
+        layers_per_stage(job.architecture, job.layout),
+        [(layer_activations(layer, job), count) for layer, count in job.architecture.layer_kinds],
+    )
+
+
 def estimate_memory(job: TrainingJob, constants: MemoryConstants) -> MemoryOutlook:
     """Estimate the memory of a training job, of every pipeline stage."""
-    parameters = stage_parameters(job)
-    sizes = layers_per_stage(job.architecture, job.layout)
-    kinds = [(layer_activations(layer, job), count) for layer, count in job.architecture.layer_kinds]
+    return memory_of(count_job(job), constants)
+
+
+def memory_of(counted: CountedJob, constants: MemoryConstants) -> MemoryOutlook:
+    """Estimate the memory of a counted job, of every pipeline stage."""
+    job = counted.job
     stages = tuple(
-        _stage(job, index, held, constants, activations=_activations(job, index, size, kinds, constants))
-        for index, (held, size) in enumerate(zip(parameters, sizes, strict=True))
+        _stage(job, index, held, constants, activations=_activations(job, index, size, counted.kinds, constants))
+        for index, (held, size) in enumerate(zip(counted.parameters, counted.sizes, strict=True))
     )
     per_node = min(job.layout.gpus, job.layout.gpus_per_node)
     return MemoryOutlook(
@@ -196,17 +232,20 @@ def estimate_memory(job: TrainingJob, constants: MemoryConstants) -> MemoryOutlo
 def _stage(
     job: TrainingJob, index: int, held: StageParameters, constants: MemoryConstants, *, activations: tuple[float, float]
 ) -> TrainingMemory:
-    weights, adapters, gradients, optimizer, unsharded = _states(job, held, constants)
+    weights, adapters, gradients, optimizer, unsharded = _states(job, held)
     is_last = index == job.layout.pipeline - 1
     family = job.framework.family
     kept, recomputed = activations
     per_logit = _IN_PLACE_LOGIT_BYTES if job.framework.loss_in_place else constants.logit_bytes[family]
     logits = logit_elements(job) * per_logit if is_last else 0.0
+    paged = optimizer if job.optimizer is OptimizerRecipe.PAGED_ADAMW_8BIT else 0.0
     host = 0.0
-    if Offloaded.OPTIMIZER in job.offloaded:
+    if Offloaded.OPTIMIZER in job.offloaded or paged:
         host, optimizer = host + optimizer, 0.0
-        if not job.is_adapted:
-            host += gradients
+    if {Offloaded.OPTIMIZER, Offloaded.PARAMETERS} & job.offloaded and not job.is_adapted:
+        host += gradients
+        # Shared gradients go to the host layer by layer (FSDP's CPUOffloadPolicy, ZeRO-Offload).
+        gradients = 0.0 if job.layout.shard in (Shard.ZERO2, Shard.ZERO3) else gradients
     if Offloaded.PARAMETERS in job.offloaded:
         host, weights = host + weights, 0.0
     if Offloaded.ACTIVATIONS in job.offloaded:
@@ -227,8 +266,9 @@ def _stage(
         optimizer=optimizer,
         unsharded=unsharded,
         activations=kept,
-        workspace=constants.workspace_bytes,
+        workspace=constants.workspace_bytes + _expanding_bytes(job, held, constants),
         host=host,
+        paged=paged,
         peak_gradients=peak_gradients,
         peak_activations=peak_activations,
     )
@@ -238,15 +278,13 @@ _IN_PLACE_LOGIT_BYTES = 4.0
 """Bytes of a logit whose loss works in place: the 16-bit logits and the copy that the loss shifts by one token."""
 
 
-def _states(
-    job: TrainingJob, held: StageParameters, constants: MemoryConstants
-) -> tuple[float, float, float, float, float]:
+def _states(job: TrainingJob, held: StageParameters) -> tuple[float, float, float, float, float]:
     """Return weights, adapters with their states, gradients, optimizer states, and what is gathered. [bytes]"""
     layout = job.layout
     dense_ranks, expert_ranks = layout.state_ranks, layout.expert_ranks
     dense = held.dense + held.embedding + held.head
     if job.method is not Method.FULL:
-        return _adapted_states(job, held, constants)
+        return _adapted_states(job, held)
     weight, gradient, state = state_bytes(job)
     by_three = layout.shard is Shard.ZERO3
     by_two = by_three or layout.shard is Shard.ZERO2
@@ -267,13 +305,20 @@ def _states(
             unsharded = (_HALF + _SINGLE) * held.total
     elif job.states is States.AUTOCAST:
         unsharded = 2.0 * held.largest_layer
-    return (
-        shared(weight, is_shared=by_three),
-        0.0,
-        shared(gradient, is_shared=by_two and not _accumulates_whole(job)),
-        shared(state, is_shared=by_one),
-        unsharded,
-    )
+    gradients = shared(gradient, is_shared=by_two and not _accumulates_whole(job))
+    if job.optimizer_in_backward:
+        gradients = min(gradients, gradient * max(held.largest_matrix, held.embedding, held.head))
+    return (shared(weight, is_shared=by_three), 0.0, gradients, shared(state, is_shared=by_one), unsharded)
+
+
+def _expanding_bytes(job: TrainingJob, held: StageParameters, constants: MemoryConstants) -> float:
+    """Return what a GPU needs to compute with a 4-bit base: the 16-bit copy of one matrix, and the library's buffers.
+
+    bitsandbytes expands one matrix at a time, for its product alone, however many there are.
+    """
+    if job.base not in (BaseFormat.NF4, BaseFormat.NF4_DQ):
+        return 0.0
+    return constants.base_extra_bytes + _HALF * held.largest_matrix
 
 
 def stays_gathered(job: TrainingJob) -> bool:
@@ -286,25 +331,24 @@ def _accumulates_whole(job: TrainingJob) -> bool:
     return job.framework.accumulates_whole and job.accumulation > 1
 
 
-def _adapted_states(
-    job: TrainingJob, held: StageParameters, constants: MemoryConstants
-) -> tuple[float, float, float, float, float]:
+def _adapted_states(job: TrainingJob, held: StageParameters) -> tuple[float, float, float, float, float]:
     """Return the same of a job with adapters: the frozen base has neither gradients nor states."""
     ranks = job.layout.state_ranks if job.layout.shard is Shard.ZERO3 else 1
     vectors = held.total - held.matrices - (held.head if not job.architecture.tied_embeddings else 0.0)
     matrices = held.total - vectors
     stored = job.base.bytes_per_parameter
-    other = _HALF  # embeddings, head and norms stay in 16 bits
+    other = _SINGLE if job.is_widened else _HALF  # embeddings, head and norms
+    whole = _HALF
     if job.base is BaseFormat.BF16:
         base = 2.0 * held.total
     else:
+        whole = stored  # a base is gathered in the format that it is stored in
         heads = matrices - held.matrices  # an output head is not quantised
-        extra = constants.base_extra_bytes if job.base in (BaseFormat.NF4, BaseFormat.NF4_DQ) else 0.0
-        base = (stored + extra) * held.matrices + other * (vectors + heads)
+        base = stored * held.matrices + other * (vectors + heads)
     size = job.framework.adapter_bytes
     state = _STATE_BYTES[job.optimizer] * (size / 4.0 if _STATE_BYTES[job.optimizer] > 2 else 1.0)
     gathered = held.total if job.framework.gathers_base else 2 * held.largest_layer
-    unsharded = 2.0 * gathered if ranks > 1 else 0.0
+    unsharded = whole * gathered if ranks > 1 else 0.0
     return base / ranks, size * held.adapters, size * held.adapters, state * held.adapters, unsharded
 
 

@@ -11,11 +11,15 @@ from capplan.llm.core.training.job import Adapter, TrainingJob, TrainingLayout
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LayerCount:
-    """The parameters of one layer on one GPU: dense ones and experts, and those in matrices that formats quantise."""
+    """The parameters of one layer on one GPU: dense ones and experts, and those in matrices that formats quantise.
+
+    `largest_matrix` is the largest of these matrices; every expert has its own.
+    """
 
     dense: float
     experts: float
     matrices: float
+    largest_matrix: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,7 +27,8 @@ class StageParameters:
     """The parameters that one GPU of a pipeline stage holds.
 
     `embedding` and `head` count the table and the output head (a tied head counts on the first stage, and again on
-    the last one of a pipeline). `largest_layer` is the largest layer, `adapters` the trained low-rank matrices.
+    the last one of a pipeline). `largest_layer` is the largest layer, `largest_matrix` the largest matrix of one, and
+    `adapters` the trained low-rank matrices.
     """
 
     dense: float
@@ -32,6 +37,7 @@ class StageParameters:
     head: float
     matrices: float
     largest_layer: float
+    largest_matrix: float
     adapters: float
 
     @property
@@ -66,7 +72,7 @@ def count_layer(layer: Layer, hidden_dim: int, cuts: tuple[int, int, int]) -> La
         hidden_dim: Width of the model. [elements]
     """
     layout = TrainingLayout(gpus=cuts[0] * cuts[1] * cuts[2], tensor=cuts[0], expert=cuts[1], expert_tensor=cuts[2])
-    dense = experts = matrices = 0.0
+    dense = experts = matrices = largest = 0.0
     for tensor in layer_tensors(layer, hidden_dim=hidden_dim):
         elements = cut_elements(tensor, layout)
         if is_expert(tensor):
@@ -75,7 +81,8 @@ def count_layer(layer: Layer, hidden_dim: int, cuts: tuple[int, int, int]) -> La
             dense += elements
         if tensor.product:
             matrices += elements
-    return LayerCount(dense=dense, experts=experts, matrices=matrices)
+            largest = max(largest, elements / tensor.copies)
+    return LayerCount(dense=dense, experts=experts, matrices=matrices, largest_matrix=largest)
 
 
 def cuts_of(layout: TrainingLayout) -> tuple[int, int, int]:
@@ -142,6 +149,7 @@ def stage_parameters(job: TrainingJob) -> list[StageParameters]:
     experts = sum(kind.experts * count for kind, count in kinds)
     matrices = sum(kind.matrices * count for kind, count in kinds)
     largest_layer = max(kind.dense + kind.experts for kind, _ in kinds)
+    largest_matrix = max(kind.largest_matrix for kind, _ in kinds)
     total = len(architecture.layers)
     embedding = sum(cut_elements(tensor, layout) for tensor in embedding_tensors(architecture))
     head = sum(cut_elements(tensor, layout) for tensor in head_tensors(architecture))
@@ -160,6 +168,7 @@ def stage_parameters(job: TrainingJob) -> list[StageParameters]:
                 head=(head + tied) if is_last else 0.0,
                 matrices=share * matrices,
                 largest_layer=largest_layer,
+                largest_matrix=largest_matrix,
                 adapters=share * adapters,
             )
         )

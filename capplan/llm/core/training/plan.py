@@ -1,8 +1,8 @@
 """Price training runs, and search GPUs, counts and layouts for one."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from math import inf
 
 from capplan.core.gpus.machines import LocalAmount, LocalCurrency
@@ -15,7 +15,8 @@ from capplan.errors import CapplanError
 from capplan.llm.core.training.accuracy import TrainingCalibration
 from capplan.llm.core.training.estimate import TrainingEstimate, estimate_training
 from capplan.llm.core.training.flops import matmul_peak
-from capplan.llm.core.training.job import TrainingJob
+from capplan.llm.core.training.frameworks import States
+from capplan.llm.core.training.job import BaseFormat, Method, Offloaded, OptimizerRecipe, TrainingJob
 from capplan.llm.core.training.run import Dataset, RunReliability, TrainingRun, plan_run
 from capplan.llm.core.training.search import (
     Found,
@@ -40,13 +41,14 @@ class RunTerms:
 class PricedTraining:
     """An estimate with the run over its tokens, its money and its energy; None where no tokens or price are known.
 
-    `energy_j` is that of the GPUs alone. [J]
+    `usd` is of the run of tuned steps, `campaign_usd` of a whole campaign, and `energy_j` of the run's GPUs alone.
     """
 
     estimate: TrainingEstimate
     run: TrainingRun | None
     offer: Price | None
     usd: Interval | None
+    campaign_usd: Interval | None
     energy_j: Interval | None
 
     @property
@@ -66,18 +68,25 @@ class PricedTraining:
 
 
 def price_training(
-    estimate: TrainingEstimate, terms: RunTerms, *, offer: Price | None, law: PowerLaw
+    estimate: TrainingEstimate, terms: RunTerms, *, offer: Price | None, law: PowerLaw, campaign: Interval
 ) -> PricedTraining:
     """Return an estimate with its run, money and energy."""
     job = estimate.job
     tokens = terms.dataset.processed_tokens(job.sequence_tokens, micro_batch=job.micro_batch)
     if tokens is None:
-        return PricedTraining(estimate=estimate, run=None, offer=offer, usd=None, energy_j=None)
-    run = plan_run(job, step_s=estimate.step_s, tokens=tokens, reliability=terms.reliability)
+        return PricedTraining(estimate=estimate, run=None, offer=offer, usd=None, campaign_usd=None, energy_j=None)
+    run = plan_run(job, step_s=estimate.step_s, tokens=tokens, reliability=terms.reliability, campaign=campaign)
     power = _power_w(estimate, law)
     energy = energy_j(power, run.wall_s.expected * job.layout.gpus) if power else None
-    usd = money_usd(run.gpu_hours, offer, gpus=job.layout.gpus) if offer else None
-    return PricedTraining(estimate=estimate, run=run, offer=offer, usd=usd, energy_j=energy)
+    gpus = job.layout.gpus
+    return PricedTraining(
+        estimate=estimate,
+        run=run,
+        offer=offer,
+        usd=money_usd(run.gpu_hours, offer, gpus=gpus) if offer else None,
+        campaign_usd=money_usd(run.campaign_gpu_hours, offer, gpus=gpus) if offer else None,
+        energy_j=energy,
+    )
 
 
 def _power_w(estimate: TrainingEstimate, law: PowerLaw) -> Interval | None:
@@ -96,13 +105,37 @@ def _power_w(estimate: TrainingEstimate, law: PowerLaw) -> Interval | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanConstraints:
-    """What a plan may use and must keep: GPU counts, sequences of a step, and limits on time and money."""
+    """What a plan may use and must keep: GPU counts, sequences of a step, and limits on time and money.
+
+    Counts that are not `stated` are tried as powers of two, and for a deadline all that whole machines allow between
+    them. The sequences of a step may move by a share of `batch_slack`.
+    """
 
     counts: tuple[int, ...]
     global_batch: int
+    is_stated: bool = True
+    batch_slack: float = 0.0
     deadline_s: float | None = None
     budget_usd: float | None = None
     network_bytes_per_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryShortfall:
+    """The least that a layout needs of one GPU where none fits, and what the GPU gives. [bytes]"""
+
+    gpu: str
+    gpus: int
+    needed_bytes: float
+    usable_bytes: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WayOut:
+    """A change of a job that nothing fits, in words, and the best run with it."""
+
+    words: str
+    priced: PricedTraining
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,8 +143,9 @@ class TrainingPlan:
     """The runs that keep the limits, and those that nearly do.
 
     `priced` are the best layouts of every GPU and count, `passed_over` the fastest ones where a safer one was
-    preferred, `rejected` counts layouts by reason over all searches, and `refused` names GPUs of which nothing was
-    estimated, with the reason.
+    preferred, `rejected` counts layouts by reason over all searches, `without` says it of every GPU and count of which
+    no layout is left, and `refused` names GPUs of which nothing was estimated, with the reason. `nearest` is, where
+    nothing fits, what lacks least of a GPU's memory, and `ways` are changes of the job that let it fit, the best first.
     """
 
     job: TrainingJob
@@ -121,8 +155,11 @@ class TrainingPlan:
     runners_up: Mapping[tuple[str, int], LayoutCandidate]
     passed_over: Mapping[tuple[str, int], LayoutCandidate]
     rejected: Counter[str]
+    without: Mapping[tuple[str, int], str]
     refused: Mapping[str, str]
     tried: int
+    nearest: "MemoryShortfall | None" = None
+    ways: "tuple[WayOut, ...]" = ()
     local: LocalCurrency | None = None
 
     @property
@@ -186,35 +223,163 @@ def plan_training(
     laws: RateLaws,
     law: PowerLaw,
 ) -> TrainingPlan:
-    """Search GPUs, counts, layouts, micro-batches and recomputation for a run."""
-    priced: list[PricedTraining] = []
-    searches: dict[tuple[str, int], Found] = {}
-    refused: dict[str, str] = {}
-    peaks: Peaks = {}
-    network = asked.network_bytes_per_s
+    """Search GPUs, counts, layouts, micro-batches and recomputation for a run.
+
+    Where nothing fits, smaller jobs are searched, too.
+    """
+    tools = _Tools(offers=offers, calibration=calibration, laws=laws, law=law, terms=terms, asked=asked)
+    found = _Searches(job, tools)
     for gpu in gpus:
+        found.search(gpu, asked.counts)
+        if not asked.is_stated and asked.deadline_s is not None:
+            found.refine(gpu, asked.deadline_s)
+    plan = found.plan()
+    if plan.priced:
+        return plan
+    return replace(plan, nearest=found.nearest(), ways=_ways_out(job, gpus, tools))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Tools:
+    offers: Mapping[str, Price]
+    calibration: TrainingCalibration
+    laws: RateLaws
+    law: PowerLaw
+    terms: RunTerms
+    asked: PlanConstraints
+
+
+class _Searches:
+    """The searches of one job on GPUs and counts, and what they found."""
+
+    def __init__(self, job: TrainingJob, tools: _Tools) -> None:
+        self.job, self.tools = job, tools
+        self.priced: dict[tuple[str, int], PricedTraining] = {}
+        self.found: dict[tuple[str, int], Found] = {}
+        self.refused: dict[str, str] = {}
+        self.usable: dict[str, float] = {}
+        self._peaks: Peaks = {}
+
+    def search(self, gpu: GpuSpec, counts: Iterable[int]) -> None:
+        """Search and price the best layout of a GPU on each count."""
+        tools, asked = self.tools, self.tools.asked
+        network = asked.network_bytes_per_s
         try:
-            machine = training_gpu(gpu, laws, network_bytes_per_s=network)
+            machine = training_gpu(gpu, tools.laws, network_bytes_per_s=network)
         except CapplanError as error:
-            refused[gpu.id] = str(error)
-            continue
-        for count in asked.counts:
-            found = searches[gpu.id, count] = search_layouts(
-                job, machine, gpus=count, global_batch=asked.global_batch, calibration=calibration, peaks=peaks
-            )
+            self.refused[gpu.id] = str(error)
+            return
+        self.usable[gpu.id] = gpu.expected_usable_bytes
+        for count in counts:
+            found = self.found[gpu.id, count] = search_layouts(
+                self.job, machine, gpus=count, global_batch=asked.global_batch, batch_slack=asked.batch_slack,
+                calibration=tools.calibration, peaks=self._peaks,
+            )  # fmt: skip
             if found.best is not None:
                 estimate = estimate_training(
-                    found.best.job, gpu, calibration=calibration, laws=laws, network_bytes_per_s=network
+                    found.best.job, gpu, calibration=tools.calibration, laws=tools.laws, network_bytes_per_s=network
                 )
-                priced.append(price_training(estimate, terms, offer=offers.get(gpu.id), law=law))
-    return TrainingPlan(
-        job=job,
-        terms=terms,
-        asked=asked,
-        priced=tuple(priced),
-        runners_up={key: search.runner_up for key, search in searches.items() if search.runner_up is not None},
-        passed_over={key: search.passed_over for key, search in searches.items() if search.passed_over is not None},
-        rejected=sum((search.rejected for search in searches.values()), Counter[str]()),
-        refused=refused,
-        tried=sum(search.tried for search in searches.values()),
-    )
+                offer, campaign = tools.offers.get(gpu.id), tools.calibration.campaign
+                self.priced[gpu.id, count] = price_training(
+                    estimate, tools.terms, offer=offer, law=tools.law, campaign=campaign
+                )
+
+    def refine(self, gpu: GpuSpec, deadline_s: float) -> None:
+        """Search the fewest GPUs in whole machines that keep a deadline, between the counts that were tried."""
+        unit = self.tools.offers[gpu.id].instance_gpus if gpu.id in self.tools.offers else _USUAL_MACHINE
+
+        def keeps(count: int) -> bool:
+            priced = self.priced.get((gpu.id, count))
+            return priced is not None and (priced.run is None or priced.run.wall_s.expected <= deadline_s)
+
+        tried = sorted(count for name, count in self.found if name == gpu.id)
+        most = next((count for count in tried if keeps(count)), None)
+        if most is None:
+            return
+        least = max((count for count in tried if count < most), default=0)
+        while most - least > unit:
+            middle = max(least + unit, (least + most) // 2 // unit * unit)
+            if middle >= most:
+                return
+            self.search(gpu, (middle,))
+            least, most = (least, middle) if keeps(middle) else (middle, most)
+
+    def nearest(self) -> MemoryShortfall | None:
+        """Return the layout that lacks least of a GPU's memory."""
+        misses = [
+            MemoryShortfall(gpu=name, gpus=count, needed_bytes=found.least_bytes, usable_bytes=self.usable[name])
+            for (name, count), found in self.found.items()
+            if found.least_bytes is not None
+        ]
+        return min(misses, key=lambda miss: miss.needed_bytes / miss.usable_bytes, default=None)
+
+    def plan(self) -> TrainingPlan:
+        """Return all that was found as a plan."""
+        searches = self.found
+        without = {
+            key: found.rejected.most_common(1)[0][0] if found.rejected else "no layout of this framework"
+            for key, found in searches.items()
+            if found.best is None
+        }
+        return TrainingPlan(
+            job=self.job,
+            terms=self.tools.terms,
+            asked=self.tools.asked,
+            priced=tuple(self.priced.values()),
+            runners_up={key: found.runner_up for key, found in searches.items() if found.runner_up is not None},
+            passed_over={key: found.passed_over for key, found in searches.items() if found.passed_over is not None},
+            rejected=sum((found.rejected for found in searches.values()), Counter[str]()),
+            without=without,
+            refused=self.refused,
+            tried=sum(found.tried for found in searches.values()),
+        )
+
+
+_USUAL_MACHINE = 8
+_MOST_WAYS, _MOST_TRIED = 3, 4
+
+
+def _ways_out(job: TrainingJob, gpus: Sequence[GpuSpec], tools: _Tools) -> tuple[WayOut, ...]:
+    """Return changes of a job that let it fit, the cheapest first, or the quickest where no price is known."""
+    found: list[WayOut] = []
+    for words, changed, times in _changes(job):
+        searches = _Searches(changed, tools)
+        for gpu in gpus[:_MOST_TRIED]:
+            searches.search(gpu, [count * times for count in tools.asked.counts[-_MOST_TRIED:]])
+        if searches.priced:
+            best = min(searches.priced.values(), key=_cost)
+            found.append(WayOut(words=words, priced=best))
+    return tuple(sorted(found, key=lambda way: _cost(way.priced))[:_MOST_WAYS])
+
+
+def _cost(priced: PricedTraining) -> tuple[float, float]:
+    """Return what runs are ordered by: money where it is known, then the time of a token and GPU."""
+    usd = priced.usd.expected if priced.usd else inf
+    return usd, priced.job.layout.gpus / priced.estimate.tokens_per_s.expected
+
+
+def _changes(job: TrainingJob) -> Iterator[tuple[str, TrainingJob, int]]:
+    """Yield changes that make a job smaller, in words, and how many times as many GPUs each takes."""
+    can_offload = not job.framework.keeps_gradients or Offloaded.OPTIMIZER not in job.offloaded
+    if job.optimizer is OptimizerRecipe.ADAMW:
+        yield "⟨optimizer⟩ adamw-8bit", replace(job, optimizer=OptimizerRecipe.ADAMW_8BIT), 1
+    if job.method is Method.FULL:
+        lora = replace(job, method=Method.LORA, states=States.PURE)
+        yield "⟨method⟩ lora", lora, 1
+        yield "⟨method⟩ qlora", replace(lora, method=Method.QLORA, base=BaseFormat.NF4_DQ), 1
+        if job.states is not States.PURE:
+            yield "⟨states⟩ pure", replace(job, states=States.PURE), 1
+    elif job.method is Method.LORA:
+        yield "⟨method⟩ qlora", replace(job, method=Method.QLORA, base=BaseFormat.NF4_DQ), 1
+    if can_offload:
+        moved = job.offloaded | {Offloaded.OPTIMIZER, Offloaded.PARAMETERS}
+        words = "⟨offload⟩ parameters" if job.is_adapted else "⟨offload⟩ optimizer ⟨offload⟩ parameters"
+        yield words, replace(job, offloaded=moved), 1
+    if job.sequence_tokens >= 2 * _SHORTEST:
+        half = job.sequence_tokens // 2
+        yield f"⟨seq-len⟩ {half}", replace(job, sequence_tokens=half), 1
+    yield "twice as many GPUs", job, 2
+
+
+_SHORTEST = 512
+"""Sequences are not proposed to be shorter. [tokens]"""

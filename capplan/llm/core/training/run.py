@@ -3,6 +3,7 @@
 import math
 from dataclasses import dataclass
 
+from capplan.core.assumed import COPIED_FRACTION, STORAGE_OF_SERVER_BYTES_PER_S, UNKNOWN_PCIE_BYTES_PER_S
 from capplan.core.numbers import NORMAL_90, Interval
 from capplan.errors import UsageError
 from capplan.llm.core.tensors import count_parameters
@@ -61,12 +62,15 @@ class Dataset:
 class RunReliability:
     """How often a run fails and what that costs.
 
-    `hours_between_failures` are GPU hours. A checkpoint is written to storage of `storage_bytes_per_s` in all. A
-    restart takes `restart_s`. `spot_interruptions_per_hour` is the rate at which a provider takes one server back.
+    `hours_between_failures` are GPU hours. A checkpoint is written to storage of `storage_bytes_per_s` in all, None for
+    what every server usually has of it, while the job waits, or beside it where checkpoints are `asynchronous`, None
+    for what the framework does. A restart takes `restart_s`. `spot_interruptions_per_hour` is the rate at which a
+    provider takes one server back.
     """
 
     hours_between_failures: float = GPU_HOURS_BETWEEN_FAILURES
-    storage_bytes_per_s: float = 10e9
+    storage_bytes_per_s: float | None = None
+    asynchronous: bool | None = None
     restart_s: float = 900.0
     spot_interruptions_per_hour: float = 0.0
 
@@ -76,13 +80,21 @@ class TrainingRun:
     """A whole run. [s, bytes]
 
     `ideal_s` is the time of its steps alone. `wall_s` holds the 5th percentile, the expected value and the 95th, from
-    the uncertainty of the step and the number of failures. `checkpoint_interval_s` is Daly's optimum.
+    the uncertainty of the step and the number of failures, of which checkpoints take `checkpoints_s` and restarts with
+    the work that is lost `restarts_s`. `campaign_s` is what whole campaigns took that were published, evaluation,
+    stalls of data, slower servers and changes by hand included. `checkpoint_interval_s` is Daly's optimum, and
+    `storage_bytes_per_s` what a checkpoint is written to.
     """
 
     tokens: float
     steps: float
     ideal_s: float
     wall_s: Interval
+    checkpoints_s: float
+    restarts_s: float
+    campaign_s: Interval
+    storage_bytes_per_s: float
+    is_asynchronous: bool
     checkpoint_bytes: float
     checkpoint_interval_s: float
     failures: float
@@ -97,6 +109,11 @@ class TrainingRun:
     def gpu_hours(self) -> Interval:
         """Return the GPU hours of the run. [h]"""
         return self.wall_s * (self.gpus / 3600.0)
+
+    @property
+    def campaign_gpu_hours(self) -> Interval:
+        """Return the GPU hours of a whole campaign. [h]"""
+        return self.campaign_s * (self.gpus / 3600.0)
 
 
 def young_interval_s(*, checkpoint_s: float, mean_time_between_failures_s: float) -> float:
@@ -138,32 +155,52 @@ def checkpoint_bytes(job: TrainingJob) -> float:
     return CHECKPOINT_BYTES_PER_PARAMETER * trained
 
 
-def plan_run(job: TrainingJob, *, step_s: Interval, tokens: float, reliability: RunReliability) -> TrainingRun:
-    """Return the time of a whole run with failures and checkpoints."""
+def plan_run(
+    job: TrainingJob, *, step_s: Interval, tokens: float, reliability: RunReliability, campaign: Interval
+) -> TrainingRun:
+    """Return the time of a whole run with failures and checkpoints.
+
+    An asynchronous checkpoint stops the job for its copy to the hosts, is written before the next one starts, and is
+    lost with what was done meanwhile where a failure comes first.
+
+    Args:
+        job: The job.
+        step_s: Time of one optimizer step. [s]
+        tokens: Tokens that pass the model.
+        reliability: Failures, storage and restarts.
+        campaign: What published campaigns took over the time of their steps alone, as a factor.
+
+    Raises:
+        UsageError: The job fails faster than it restarts.
+    """
     steps = max(1.0, tokens / job.step_tokens)
     size = checkpoint_bytes(job)
-    write_s = size / reliability.storage_bytes_per_s
     gpus, servers = job.layout.gpus, math.ceil(job.layout.gpus / job.layout.gpus_per_node)
+    storage = reliability.storage_bytes_per_s or servers * STORAGE_OF_SERVER_BYTES_PER_S
+    is_async = job.framework.checkpoints_aside if reliability.asynchronous is None else reliability.asynchronous
+    aside_s = size / storage if is_async else 0.0
+    write_s = size / gpus / (COPIED_FRACTION * UNKNOWN_PCIE_BYTES_PER_S) if is_async else size / storage
+    restart_s = reliability.restart_s + aside_s
     per_s = gpus / (reliability.hours_between_failures * 3600.0)
     per_s += servers * reliability.spot_interruptions_per_hour / 3600.0
     between = 1.0 / per_s
-    interval = daly_interval_s(checkpoint_s=write_s, mean_time_between_failures_s=between)
+    interval = max(aside_s, daly_interval_s(checkpoint_s=write_s, mean_time_between_failures_s=between))
 
     def wall(step: float) -> float:
         work = steps * step
         lasting = max(interval, step)
-        if (reliability.restart_s + lasting + write_s) / between > _MOST_FAILURES:
+        if (restart_s + lasting + write_s) / between > _MOST_FAILURES:
             raise UsageError(
                 f"{counted(gpus, 'GPU')} fail every {format_seconds(between)} on average (⟨failure-hours⟩, "
                 f"⟨spot-per-hour⟩), but a restart takes {format_seconds(reliability.restart_s)} (⟨restart⟩), a "
-                f"checkpoint {format_seconds(write_s)} (⟨storage⟩) and a step {format_seconds(step)}: the run never "
-                "ends. State fewer failures or shorter restarts."
+                f"checkpoint {format_seconds(write_s + aside_s)} (⟨storage⟩) and a step {format_seconds(step)}: it "
+                "never ends. State fewer failures or shorter restarts."
             )
         return daly_wall_s(
             work_s=work,
             interval_s=lasting,
             checkpoint_s=write_s,
-            restart_s=reliability.restart_s,
+            restart_s=restart_s,
             mean_time_between_failures_s=between,
         )
 
@@ -171,15 +208,31 @@ def plan_run(job: TrainingJob, *, step_s: Interval, tokens: float, reliability: 
     expected = wall(step_s.expected)
     failures = expected * per_s
     # A failure costs a restart and half an interval; their number is Poisson's.
-    spread = NORMAL_90 * math.sqrt(failures) * (reliability.restart_s + interval / 2)
+    spread = NORMAL_90 * math.sqrt(failures) * (restart_s + interval / 2)
     low, high = max(ideal * step_s.low / step_s.expected, wall(step_s.low) - spread), wall(step_s.high) + spread
+    wall_s = Interval(low=min(low, expected), expected=expected, high=max(high, expected))
+    checkpoints_s = write_s * ideal / min(max(interval, step_s.expected), ideal)
     return TrainingRun(
         tokens=tokens,
         steps=steps,
         ideal_s=ideal,
-        wall_s=Interval(low=min(low, expected), expected=expected, high=max(high, expected)),
+        wall_s=wall_s,
+        checkpoints_s=checkpoints_s,
+        restarts_s=max(0.0, expected - ideal - checkpoints_s),
+        campaign_s=_campaign_s(wall_s, ideal, campaign),
+        storage_bytes_per_s=storage,
+        is_asynchronous=is_async,
         checkpoint_bytes=size,
         checkpoint_interval_s=interval,
         failures=failures,
         gpus=gpus,
+    )
+
+
+def _campaign_s(wall_s: Interval, ideal_s: float, campaign: Interval) -> Interval:
+    """Return the time of a campaign: no less than the run of tuned steps, errors of both being independent. [s]"""
+    expected = max(wall_s.expected, ideal_s * campaign.expected)
+    above = math.hypot(math.log(wall_s.high / wall_s.expected), math.log(campaign.high / campaign.expected))
+    return Interval(
+        low=min(wall_s.low * expected / wall_s.expected, expected), expected=expected, high=expected * math.exp(above)
     )

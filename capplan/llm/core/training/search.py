@@ -60,13 +60,14 @@ class Found:
     """What a search found on some GPUs: the best layouts first, and how many were left out for which reason.
 
     The best is the fastest, unless one that is clearly safer takes at most 5 % longer; then `passed_over` is the
-    fastest.
+    fastest. `least_bytes` is the least that a layout needs of one GPU, where none fits.
     """
 
     candidates: tuple[LayoutCandidate, ...] = ()
     rejected: Counter[str] = field(default_factory=Counter)
     tried: int = 0
     passed_over: LayoutCandidate | None = None
+    least_bytes: float | None = None
 
     @property
     def best(self) -> LayoutCandidate | None:
@@ -87,6 +88,7 @@ def search_layouts(
     gpus: int,
     global_batch: int,
     calibration: TrainingCalibration,
+    batch_slack: float = 0.0,
     peaks: Peaks | None = None,
     keep: int = 5,
 ) -> Found:
@@ -94,32 +96,36 @@ def search_layouts(
 
     For every layout and micro-batch the least recomputation that fits is taken, and more of it where that is not safe;
     the fastest ones are kept. A twelfth of the memory stays free, because predicted peaks are off by as much. A layout
-    that is clearly safer is preferred where it takes at most 5 % longer.
+    that is clearly safer is preferred where it takes at most 5 % longer. The global batch may move by a share of
+    `batch_slack`, so that it divides among the ranks; layouts are compared by the time of a token.
     """
     known = {} if peaks is None else peaks
     rejected: Counter[str] = Counter()
     found: list[LayoutCandidate] = []
     tried = 0
     for layout in layouts(job, gpu, gpus=gpus):
-        ranks = layout.data
-        if global_batch % ranks:
-            rejected["the global batch does not divide among data-parallel ranks"] += 1
+        per_rank = sequences_of_rank(global_batch, layout.data, slack=batch_slack)
+        if per_rank is None:
+            rejected["a global batch (⟨global-batch⟩) that does not divide among data-parallel ranks"] += 1
             continue
-        per_rank = global_batch // ranks
         for micro_batch in micro_batches(per_rank):
             tried += 1
             asked = replace(job, layout=layout, micro_batch=micro_batch, accumulation=per_rank // micro_batch)
+            if job.optimizer_in_backward and asked.accumulation > 1:
+                rejected["an optimizer in the backward pass, which sums no micro-batches"] += 1
+                continue
             fitting = list(_fitting(asked, gpu, calibration, known))
             found += fitting
             if not fitting:
                 rejected["memory"] += 1
                 break  # a larger micro-batch needs more
-    found.sort(key=lambda candidate: candidate.step.total_s)
+    found.sort(key=lambda candidate: -candidate.tokens_per_s)
     if not found:
-        return Found(rejected=rejected, tried=tried)
+        peaks_here = [peak for key, peak in known.items() if key[0].gpus == gpus]
+        return Found(rejected=rejected, tried=tried, least_bytes=min(peaks_here, default=None))
     fastest = found[0]
     best = prefer_safer(
-        found, cost=lambda answer: answer.step.total_s, probability=lambda answer: answer.fit_probability
+        found, cost=lambda answer: 1 / answer.tokens_per_s, probability=lambda answer: answer.fit_probability
     )
     others = [answer for answer in found[:keep] if answer is not best]
     return Found(
@@ -130,12 +136,23 @@ def search_layouts(
     )
 
 
+def sequences_of_rank(global_batch: int, ranks: int, *, slack: float) -> int | None:
+    """Return the sequences of a step on one data-parallel rank; None where no batch near the asked one divides.
+
+    Of the batches within the slack the one that micro-batches divide most often is taken, then the nearest.
+    """
+    if global_batch % ranks == 0:
+        return global_batch // ranks
+    near = range(max(1, -(-int(global_batch * (1 - slack)) // ranks)), int(global_batch * (1 + slack)) // ranks + 1)
+    return max(near, key=lambda each: (each & -each, -abs(each * ranks - global_batch)), default=None)
+
+
 def _fitting(
     job: TrainingJob, gpu: TrainingGpu, calibration: TrainingCalibration, peaks: Peaks
 ) -> Iterator[LayoutCandidate]:
     """Yield a job with the least recomputation that fits, and with more of it until it is safe."""
     usable = gpu.gpu.expected_usable_bytes
-    evidence = calibration.memory_evidence(job.framework.name)
+    evidence = calibration.memory_evidence(gpu=gpu.gpu, framework=job.framework)
     for choice in recompute_choices(job):
         asked = replace(job, recompute=choice)
         key = (job.layout, job.micro_batch, job.accumulation, choice)

@@ -13,18 +13,20 @@ from capplan.llm.core.training.work import AttentionClass, CollectiveLink, Produ
 class TimeConstants:
     """Fitted constants of step times.
 
-    Shares are of the rate that a GPU sustains: `products` of matrix products by class, `grouped` of those over experts
-    relative to dense ones, `attention` of attention by kernel, `stream_fused` and `stream_eager` of copies.
-    `misaligned` multiplies products whose width is not a multiple of 64. Every product takes as long as with
-    `partial_waves` more waves of tiles than it has, because the last one leaves multiprocessors idle, and an expert's
-    with `filling_rows` more rows. `links` are shares of a
-    link's printed rate. Exposed shares are what collectives do not hide behind products. `kernel_s` is the host's time
-    to issue an operator, `doubling` the loss of a step with each doubling of servers. `families` scale whole steps.
+    Shares are of the rate that a GPU sustains: `products` of matrix products by class, `grouped` of those over
+    experts relative to dense ones, `attention` of attention by kernel over endless sequences, `stream_fused` and
+    `stream_eager` of copies. Attention takes longer by `attention_start_s` for each FLOP of a query with one key, so
+    that its rate rises with the sequence. `misaligned` multiplies products whose width is not a multiple of 64. Every
+    product takes as long as with `partial_waves` more waves of tiles than it has, because the last one leaves
+    multiprocessors idle, and an expert's with `filling_rows` more rows. `links` are shares of a link's printed rate.
+    Exposed shares are what collectives do not hide behind products. `kernel_s` is the host's time to issue an
+    operator, `doubling` the loss of a step with each doubling of servers. `families` scale whole steps.
     """
 
     products: Mapping[ProductClass, float]
     grouped: float
     attention: Mapping[AttentionClass, float]
+    attention_start_s: float
     stream_fused: float
     stream_eager: float
     misaligned: float
@@ -95,7 +97,8 @@ def step_time(work: TrainingStepWork, constants: TimeConstants, family: Family) 
     wide = constants.products[ProductClass.WIDE]
     products = (work.dense_s + constants.partial_waves * work.wave_s) / product + work.head_s / wide
     experts = work.grouped_s / (product * constants.grouped) * (1 + constants.filling_rows / work.expert_rows)
-    attention = work.attention_s / constants.attention[work.attention]
+    started_s = work.attention_s + constants.attention_start_s * work.attention_starts
+    attention = started_s / constants.attention[work.attention]
     stream = constants.stream_fused if work.fuses else constants.stream_eager
     pointwise = (work.stream_s + work.casts_s) / stream + work.dequantise_s / constants.stream_fused
     loss = work.loss_s / constants.stream_eager

@@ -133,7 +133,8 @@ class TrainingStepWork:
     """The ideal times of one step on one GPU of the slowest stage. [s]
 
     Of one micro-batch: `dense_s` of matrix products at the sustained rate of their class, `wave_s` of one wave of
-    tiles of each of them, `grouped_s` of products over experts, `head_s` of the output head, `attention_s`, `stream_s`
+    tiles of each of them, `grouped_s` of products over experts, `head_s` of the output head, `attention_s` with
+    `attention_starts`, the FLOPs of its queries with one key each, `stream_s`
     of pointwise operators and norms, `loss_s` of the logits' traffic, `casts_s` of conversions to narrow formats,
     `dequantise_s` of the frozen base's. `kernels` are the operators that the host issues. Collectives, by what causes
     them, with the link they pass: tensor, expert, context and pipeline parallelism per micro-batch, sharded parameters
@@ -147,6 +148,7 @@ class TrainingStepWork:
     grouped_s: float
     head_s: float
     attention_s: float
+    attention_starts: float
     stream_s: float
     loss_s: float
     casts_s: float
@@ -178,8 +180,15 @@ class TrainingStepWork:
     servers: int
 
 
-def step_work(job: TrainingJob, gpu: TrainingGpu) -> TrainingStepWork:
-    """Reduce a job to its work on one GPU."""
+def step_work(job: TrainingJob, gpu: TrainingGpu, *, paged_bytes: float = 0.0) -> TrainingStepWork:
+    """Reduce a job to its work on one GPU.
+
+    Args:
+        job: The job.
+        gpu: What it runs on.
+        paged_bytes: What of paged optimizer states the GPU has no room for, and every step brings in as it takes as
+            much out, both directions at once.
+    """
     layout = job.layout
     sizes = layers_per_stage(job.architecture, layout)
     total = len(job.architecture.layers)
@@ -204,6 +213,7 @@ def step_work(job: TrainingJob, gpu: TrainingGpu) -> TrainingStepWork:
         grouped_s=share * work.grouped / rate,
         head_s=head_s,
         attention_s=share * work.attention / gpu.half_flops_per_s,
+        attention_starts=share * work.attention_starts,
         stream_s=share * work.stream / gpu.copy_bytes_per_s,
         loss_s=loss_s,
         casts_s=share * work.casts / gpu.copy_bytes_per_s if product is not ProductClass.WIDE else 0.0,
@@ -228,7 +238,7 @@ def step_work(job: TrainingJob, gpu: TrainingGpu) -> TrainingStepWork:
         tensor_s=comm.tensor_bytes / tensor_rate,
         **comm.placed(),
         optimizer_s=_optimizer_bytes(job, held) / gpu.copy_bytes_per_s,
-        host_s=_host_bytes(job, held) / gpu.host_bytes_per_s,
+        host_s=(_host_bytes(job, held) + paged_bytes) / gpu.host_bytes_per_s,
     )
 
 
@@ -336,6 +346,7 @@ class _LayerWork:
     dense: float = 0.0
     grouped: float = 0.0
     attention: float = 0.0
+    attention_starts: float = 0.0
     stream: float = 0.0
     casts: float = 0.0
     dequantised: float = 0.0
@@ -347,6 +358,7 @@ class _LayerWork:
             dense=self.dense + count * other.dense,
             grouped=self.grouped + count * other.grouped,
             attention=self.attention + count * other.attention,
+            attention_starts=self.attention_starts + count * other.attention_starts,
             stream=self.stream + count * other.stream,
             casts=self.casts + count * other.casts,
             dequantised=self.dequantised + count * other.dequantised,
@@ -384,13 +396,15 @@ def _layer_work(layer: Layer, job: TrainingJob, passes: _Passes, *, units: int) 
         for inputs, outputs, _ in adapted_matrices(layer, hidden, job.adapter):
             dense += (passes.forward + 2.0) * 2.0 * tokens * job.adapter.rank * (inputs + outputs) / layout.tensor
     is_quantised = job.is_adapted and job.base in (BaseFormat.NF4, BaseFormat.NF4_DQ, BaseFormat.INT8)
-    attention = _attention_flops(layer, job)
+    attention, starts = _attention_flops(layer, job)
     backward = 2.5 if job.attention is not AttentionImplementation.EAGER else 2.0
+    attended = 1.0 + backward + max(passes.attention_again, 0.0)
     return _LayerWork(
         dense=dense,
         waves=waves,
         grouped=grouped,
-        attention=attention * (1.0 + backward + max(passes.attention_again, 0.0)),
+        attention=attention * attended,
+        attention_starts=starts * attended,
         stream=_stream_bytes(layer, job) * (passes.forward + 2.0),
         casts=casts,
         dequantised=_DEQUANTISE_BYTES * quantised * (passes.forward + 1.0) if is_quantised else 0.0,
@@ -417,26 +431,28 @@ _DEQUANTISE_BYTES = 4.5
 """Bytes that pass the memory to expand a 4-bit weight: half a byte read, two written, two read by the product."""
 
 
-def _attention_flops(layer: Layer, job: TrainingJob) -> float:
-    """Return the forward FLOPs of one layer's attention on one GPU, causal where kernels skip what is masked."""
+def _attention_flops(layer: Layer, job: TrainingJob) -> tuple[float, float]:
+    """Return the forward FLOPs of one layer's attention on one GPU, and those with one key a query.
+
+    They are causal where kernels skip what is masked. The latter are 0 where no kernel starts anew for each query.
+    """
     mixer, layout = layer.mixer, job.layout
     queries, keys = job.micro_tokens, job.sequence_tokens
     is_eager = job.attention is AttentionImplementation.EAGER
     match mixer:
         case Attention():
-            visible = keys if is_eager else mixer.mean_keys(keys)
-            return 2.0 * queries * visible * mixer.query_heads * (mixer.key_dim + mixer.value_dim) / layout.tensor
+            visible, width = mixer.mean_keys(keys), mixer.key_dim + mixer.value_dim
         case LatentAttention():
-            visible = keys if is_eager else keys / 2
-            width = mixer.nope_dim + mixer.rope_dim + mixer.value_dim
-            return 2.0 * queries * visible * mixer.query_heads * width / layout.tensor
+            visible, width = keys / 2, mixer.nope_dim + mixer.rope_dim + mixer.value_dim
         case GatedDeltaNet():
             inner = mixer.value_heads * mixer.value_dim
-            return 2.0 * queries * inner * (mixer.key_dim * 2 + 128) / layout.tensor
+            return 2.0 * queries * inner * (mixer.key_dim * 2 + 128) / layout.tensor, 0.0
         case Mamba2():
-            return 2.0 * queries * mixer.inner_dim * (mixer.state_dim * 2 + 128) / layout.tensor
+            return 2.0 * queries * mixer.inner_dim * (mixer.state_dim * 2 + 128) / layout.tensor, 0.0
         case None:
-            return 0.0
+            return 0.0, 0.0
+    of_one_key = 2.0 * queries * mixer.query_heads * width / layout.tensor
+    return (of_one_key * keys, 0.0) if is_eager else (of_one_key * visible, of_one_key)
 
 
 def _stream_bytes(layer: Layer, job: TrainingJob) -> float:
@@ -631,7 +647,7 @@ def _host_bytes(job: TrainingJob, held: StageParameters) -> float:
     if Offloaded.OPTIMIZER in job.offloaded:
         size += 2 * _HALF * _updated(job, held)
     if Offloaded.PARAMETERS in job.offloaded:
-        size += 2 * _HALF * held.total / ranks * job.accumulation
+        size += 2 * (job.base.bytes_per_parameter if job.is_adapted else _HALF) * held.total / ranks * job.accumulation
     if Offloaded.ACTIVATIONS in job.offloaded:
         layers = len(job.architecture.layers) / job.layout.pipeline
         size += 2 * _HALF * job.micro_tokens * job.architecture.hidden_dim * layers * job.accumulation

@@ -13,6 +13,7 @@ from capplan.llm.core.training.job import Method, TrainingJob
 from capplan.llm.core.training.launch import launch_config
 from capplan.llm.core.training.parameters import adapter_parameters
 from capplan.llm.core.training.plan import PricedTraining, TrainingPlan
+from capplan.llm.core.training.run import TrainingRun
 from capplan.llm.core.training.search import SAFE_PROBABILITY
 from capplan.report.sections import Block, Column, LineRole, Lines, Listing, Section, Table, data, figure, words
 from capplan.report.text.gpus import local_words
@@ -159,13 +160,17 @@ def _figures(answer: PricedTraining) -> list[tuple[str, str]]:
     rows.append(("memory", _verdict(estimate.memory).removeprefix("It ").rstrip(".")))
     run = answer.run
     if run is not None:
+        size = f"for {format_count(run.tokens)} tokens in {run.steps:,.0f} steps"
         rows += [
-            ("run", f"{_range(run.wall_s, _duration)} for {format_count(run.tokens)} tokens in {run.steps:,.0f} steps"),
+            ("run of such steps", f"{_range(run.wall_s, _duration)} {size}"),
             ("GPU hours", _range(run.gpu_hours, _tokens)),
         ]
     if answer.usd is not None and answer.offer is not None:
         price = f"at ${answer.offer.usd_per_hour:.2f} per GPU and hour, {answer.offer.machine_words}"
         rows.append(("money", f"{_range(answer.usd, _usd)} {price}"))
+    if run is not None:
+        cost = "" if answer.campaign_usd is None else f", {_range(answer.campaign_usd, _usd)}"
+        rows.append(("whole campaign", f"{_range(run.campaign_s, _duration)}{cost}"))
     if answer.energy_j is not None:
         rows.append(("energy of the GPUs", _range(answer.energy_j, _energy)))
     return rows
@@ -188,11 +193,23 @@ def _notes(answer: PricedTraining) -> list[str]:
     ]
     run = answer.run
     if run is not None:
-        notes.append(
-            f"{run.failures:.1f} failures are expected; a checkpoint of {format_bytes(run.checkpoint_bytes)} every "
-            f"{_duration(run.checkpoint_interval_s)} (Daly) leaves {format_fraction(run.goodput_fraction)} of the time."
-        )
+        notes += _run_notes(run)
     return notes
+
+
+def _run_notes(run: TrainingRun) -> list[str]:
+    """Return what a run's time is made of, and what was assumed."""
+    beside = "while it trains" if run.is_asynchronous else "while it waits"
+    left = f"{format_fraction(run.checkpoints_s / run.wall_s.expected)} of the time, " if run.checkpoints_s else ""
+    return [
+        f"{run.failures:.1f} failures are expected; restarts and lost work take "
+        f"{format_fraction(run.restarts_s / run.wall_s.expected)} of the time, checkpoints {left}"
+        f"steps {format_fraction(run.goodput_fraction)}.",
+        f"A checkpoint of {format_bytes(run.checkpoint_bytes)} is written every {_duration(run.checkpoint_interval_s)} "
+        f"(Daly) at {format_bytes(run.storage_bytes_per_s)}/s of all servers (⟨storage⟩), {beside}.",
+        "A run of such steps is tuned and left alone; a campaign has evaluation, stalls of data, slower servers and "
+        "changes by hand besides, as published ones had.",
+    ]
 
 
 def _launch(job: TrainingJob, *, is_shown: bool) -> list[Section]:
@@ -226,13 +243,15 @@ def training_plan_sections(
             chosen[same] = (f"{chosen[same][0]}, {name}", priced)
     lines = [
         f"{job.architecture.name} ({format_parameters(count_parameters(job.architecture))} parameters), "
-        f"{job.method.value} in {job.compute.value} by {job.framework.name}: {plan.asked.global_batch} sequences of "
+        f"{job.method.value} in {job.compute.value} by {job.framework.name}: "
+        f"{'about ' if plan.asked.batch_slack else ''}{plan.asked.global_batch} sequences of "
         f"{job.sequence_tokens:,} tokens a step; {counted(plan.tried, 'layout')} tried"
     ]
     blocks: list[Block] = [Lines(lines)]
     if not chosen:
         why = ", ".join(f"{count} by {reason}" for reason, count in plan.rejected.most_common(3))
         blocks.append(Lines([f"Nothing fits or keeps the limits; rejected: {why or 'all by deadline or budget'}."]))
+        blocks += _ways_out(plan)
         blocks.append(Lines(_plan_notes(plan), role=LineRole.LIST))
         return [Section(blocks)]
     blocks.append(Table(_PLANNED, chosen))
@@ -244,6 +263,25 @@ def training_plan_sections(
         blocks += [Lines(["Every GPU and count:"]), Table(_PLANNED[1:], rows)]
     blocks.append(Lines(_plan_notes(plan), role=LineRole.LIST))
     return [Section(blocks), *_launch(chosen[0][1].job, is_shown=shows_launch)]
+
+
+def _ways_out(plan: TrainingPlan) -> list[Block]:
+    """Return what the nearest layout lacks, and what would fit instead."""
+    blocks: list[Block] = []
+    if plan.nearest is not None:
+        miss = plan.nearest
+        blocks.append(
+            Lines([
+                f"The least that a layout needs is {format_bytes(miss.needed_bytes)} of one GPU, on {miss.gpus} × "
+                f"{miss.gpu}, whose processes have {format_bytes(miss.usable_bytes)}, of which a twelfth stays free."
+            ])
+        )  # fmt: skip
+    if plan.ways:
+        blocks += [
+            Lines(["What would fit, the cheapest first:"]),
+            Table(_PLANNED, [(way.words, way.priced) for way in plan.ways]),
+        ]
+    return blocks
 
 
 _Planned = tuple[str, PricedTraining]
@@ -278,7 +316,7 @@ def _chosen_notes(plan: TrainingPlan, chosen: Sequence[tuple[str, PricedTraining
         limit = f"{name}{why}: beside matrix products, {priced.estimate.step.largest} takes most"
         other = plan.runners_up.get((priced.gpu_id, priced.job.layout.gpus))
         if other is not None:
-            slower = other.step.total_s / priced.estimate.step.total_s - 1
+            slower = priced.estimate.tokens_per_s.expected / other.tokens_per_s - 1
             limit += (
                 f"; runner-up {other.job.layout.words}, micro-batch {other.job.micro_batch}, takes "
                 f"{format_fraction(abs(slower))} {'more' if slower >= 0 else 'less'} time ({other.step.largest}) and "
@@ -286,7 +324,7 @@ def _chosen_notes(plan: TrainingPlan, chosen: Sequence[tuple[str, PricedTraining
             )
         fastest = plan.passed_over.get((priced.gpu_id, priced.job.layout.gpus))
         if fastest is not None:
-            gained = 1 - fastest.step.total_s / priced.estimate.step.total_s
+            gained = 1 - priced.estimate.tokens_per_s.expected / fastest.tokens_per_s
             limit += (
                 f"; preferred to {fastest.job.layout.words}, micro-batch {fastest.job.micro_batch}, recompute "
                 f"{fastest.job.recompute.value}, which takes {format_fraction(gained)} less time but fits with a "
@@ -307,6 +345,8 @@ def _plan_notes(plan: TrainingPlan) -> list[str]:
     notes = [] if local is None else [f"The cheapest in {local.currency}: {local_words(local, unit='')}."]
     notes += [f"Rejected by {reason}: {counted(count, 'layout')}." for reason, count in plan.rejected.most_common(2)]
     notes += [f"{gpu}: {reason}" for gpu, reason in list(plan.refused.items())[:3]]
+    if plan.asked.is_stated and plan.priced:
+        notes += [f"{count} × {gpu} is left out: {reason}." for (gpu, count), reason in list(plan.without.items())[:4]]
     if plan.terms.dataset.processed_tokens(plan.job.sequence_tokens) is None:
         notes.append("Without ⟨tokens⟩ or ⟨samples⟩ there are no days and no money.")
     return notes

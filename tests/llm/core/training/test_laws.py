@@ -10,7 +10,7 @@ from capplan.errors import UnknownNameError, UsageError
 from capplan.llm.core.architecture import Architecture
 from capplan.llm.core.layers import Attention
 from capplan.llm.core.training.accuracy import TrainingEvidence
-from capplan.llm.core.training.estimate import OwnRun, answer_training_memory, least_recompute
+from capplan.llm.core.training.estimate import OwnRun, answer_training_memory, usual_recompute
 from capplan.llm.core.training.flops import passes_per_token, training_rates
 from capplan.llm.core.training.frameworks import FRAMEWORKS, States, find_framework
 from capplan.llm.core.training.job import (
@@ -33,7 +33,7 @@ from capplan.llm.core.training.launch import launch_config
 from capplan.llm.core.training.memory import MemoryScope, bytes_per_parameter, estimate_memory
 from capplan.llm.core.training.parameters import adapter_parameters
 from capplan.llm.core.training.plan import PlanConstraints, RunTerms, plan_training
-from capplan.llm.core.training.run import Dataset, RunReliability, checkpoint_bytes, plan_run
+from capplan.llm.core.training.run import Dataset, RunReliability, TrainingRun, checkpoint_bytes, plan_run
 from capplan.llm.core.training.search import Peaks, layouts, money_usd, prefer_safer, search_layouts
 from capplan.llm.core.training.step_time import step_time
 from capplan.llm.core.training.work import step_work
@@ -55,12 +55,13 @@ def job(**changes: object) -> TrainingJob:
     """Return a job of Llama 3 8B on eight GPUs by torchtitan."""
     framework = find_framework("torchtitan")
     values: dict[str, object] = {
+        "architecture": model(),
         "framework": framework,
         "states": framework.states,
         "layout": TrainingLayout(gpus=8, shard=Shard.ZERO3),
         **changes,
     }
-    return TrainingJob(architecture=model(), **values)  # type: ignore[arg-type]  # named by each test
+    return TrainingJob(**values)  # type: ignore[arg-type]  # named by each test
 
 
 def adapted(method: Method, base: BaseFormat) -> TrainingJob:
@@ -198,8 +199,48 @@ def test_parts_of_the_peak_and_of_a_step_sum_to_it() -> None:
 
 
 def test_the_least_recomputation_that_fits_is_taken() -> None:
-    assert least_recompute(job(), SPEC, CALIBRATION).recompute is Recompute.NONE
-    assert least_recompute(job(sequence_tokens=32768), SPEC, CALIBRATION).recompute is not Recompute.NONE
+    plain = find_framework("fsdp2")
+    assert usual_recompute(job(framework=plain), SPEC, CALIBRATION).recompute is Recompute.NONE
+    long = job(framework=plain, sequence_tokens=32768)
+    assert usual_recompute(long, SPEC, CALIBRATION).recompute is not Recompute.NONE
+
+
+@pytest.mark.parametrize(
+    ("name", "version", "method", "expected"),
+    [
+        # torchtitan's `mode = "selective"`, torchtune's recipes, TRL since 0.19 (pull request 3510), LLaMA-Factory
+        ("torchtitan", None, Method.FULL, Recompute.OPERATORS),
+        ("torchtune", None, Method.FULL, Recompute.FULL),
+        ("trl", None, Method.LORA, Recompute.FULL),
+        ("trl", "0.18", Method.LORA, Recompute.NONE),
+        ("llama-factory", None, Method.LORA, Recompute.FULL),
+        ("unsloth", None, Method.LORA, Recompute.FULL),
+        # `prepare_model_for_kbit_training(use_gradient_checkpointing=True)` of PEFT
+        ("peft", None, Method.LORA, Recompute.NONE),
+        ("peft", None, Method.QLORA, Recompute.FULL),
+    ],
+)
+def test_frameworks_recompute_what_they_do_by_default(
+    name: str, version: str | None, method: Method, expected: Recompute
+) -> None:
+    framework = find_framework(name, version=version)
+    base = BaseFormat.NF4_DQ if method is Method.QLORA else BaseFormat.BF16
+    asked = job(
+        framework=framework, states=States.PURE, method=method, base=base, layout=TrainingLayout(), sequence_tokens=512,
+        optimizer=OptimizerRecipe.ADAMW_8BIT,
+    )  # fmt: skip
+    assert usual_recompute(asked, SPEC, CALIBRATION).recompute is expected
+
+
+def test_releases_of_frameworks_have_their_own_facts() -> None:
+    # torchtitan compiles its loss since pull request 1033 of 2025-04, torchtune chunks it since 1390 of 2024-08
+    assert not find_framework("torchtitan", version="0.0.2").loss_in_place
+    assert find_framework("torchtitan", version="0.2").loss_in_place
+    assert find_framework("torchtitan", version="9.0") == find_framework("torchtitan")
+    assert not find_framework("torchtune", month="2024-08").loss_in_place
+    assert find_framework("torchtune", month="2024-10").loss_in_place
+    with pytest.raises(UsageError, match="numbers between dots"):
+        find_framework("torchtune", version="main")
 
 
 def test_an_own_run_narrows_the_interval() -> None:
@@ -211,13 +252,14 @@ def test_an_own_run_narrows_the_interval() -> None:
 
 def test_more_tokens_take_more_days_and_more_failures_cost_more() -> None:
     def days(tokens: float, hours: float = 5e4) -> float:
+        reliability = RunReliability(hours_between_failures=hours)
         run = plan_run(
-            job(), step_s=Interval.exact(1.0), tokens=tokens, reliability=RunReliability(hours_between_failures=hours)
+            job(), step_s=Interval.exact(1.0), tokens=tokens, reliability=reliability, campaign=CALIBRATION.campaign
         )
         return run.wall_s.expected
 
     assert days(1e9) < days(2e9) < days(2e9, 1e2)
-    with pytest.raises(UsageError, match="the run never ends"):  # eight GPUs fail every 0.45 s, a restart takes 900 s
+    with pytest.raises(UsageError, match="it never ends"):  # eight GPUs fail every 0.45 s, a restart takes 900 s
         days(1e9, 1e-3)
 
 
@@ -377,6 +419,97 @@ def test_a_widened_quantised_base_keeps_more_activations() -> None:
     assert per_token == pytest.approx(3 * 2 * 14336 + 2 * 2 * 4096 + 2 * 4096)
 
 
+def test_what_a_4_bit_base_takes_beside_it_is_bounded() -> None:
+    # bitsandbytes expands one matrix at a time: 2 bytes of 4096 × 28672 or 8192 × 57344 elements (gate and up together)
+    found = []
+    for name, layers in (("llama-3-8b-instruct", 4096 * 2 * 14336), ("llama-3-70b-instruct", 8192 * 2 * 28672)):
+        asked = replace(adapted(Method.QLORA, BaseFormat.NF4_DQ), architecture=model(name))
+        other = estimate_memory(replace(asked, base=BaseFormat.INT8), MEMORY).tightest.workspace
+        found.append(estimate_memory(asked, MEMORY).tightest.workspace - other)
+        assert found[-1] == pytest.approx(MEMORY.base_extra_bytes + 2 * layers)
+    assert found[1] < 2**30 + MEMORY.base_extra_bytes
+
+
+def test_a_sharded_base_is_not_widened_and_is_gathered_in_4_bits() -> None:
+    # TRL's and axolotl's trainers skip the preparation of a sharded base. Two layers of 8B are gathered at a time, and
+    # embedding and head are a half of 2 bytes each instead of a half of 4.
+    alone = adapted(Method.QLORA, BaseFormat.NF4_DQ)
+    shared = replace(alone, layout=TrainingLayout(gpus=2, shard=Shard.ZERO3))
+    assert (alone.is_widened, shared.is_widened) == (True, False)
+    layer = 4096 * (2 * 4096 + 2 * 1024) + 3 * 4096 * 14336 + 2 * 4096
+    assert estimate_memory(shared, MEMORY).tightest.unsharded == pytest.approx(
+        2 * layer * BaseFormat.NF4_DQ.bytes_per_parameter
+    )
+    matrices, others = 32 * (layer - 2 * 4096), 2 * 128256 * 4096 + (32 * 2 + 1) * 4096
+    weights = [estimate_memory(asked, MEMORY).tightest.weights for asked in (alone, shared)]
+    stored = BaseFormat.NF4_DQ.bytes_per_parameter * matrices
+    assert weights[0] == pytest.approx(stored + 4 * others)
+    assert weights[1] == pytest.approx((stored + 2 * others) / 2)
+
+
+def test_an_optimizer_in_the_backward_pass_keeps_one_gradient() -> None:
+    # torchtune's `optimizer_in_bwd`: of 16-bit gradients of 8B, the largest is that of the embedding
+    tune = find_framework("torchtune")
+    asked = job(framework=tune, states=States.PURE, layout=TrainingLayout(), optimizer_in_backward=True)
+    assert estimate_memory(asked, MEMORY).tightest.gradients == pytest.approx(2 * 128256 * 4096, rel=1e-4)
+    with pytest.raises(UsageError, match="cannot sum gradients"):
+        check_job(replace(asked, accumulation=2))
+
+
+def test_paged_states_leave_the_gpu_and_pass_the_bus_where_it_has_no_room() -> None:
+    tune = find_framework("torchtune")
+    asked = job(framework=tune, states=States.PURE, layout=TrainingLayout(), optimizer=OptimizerRecipe.PAGED_ADAMW_8BIT)
+    outlook = estimate_memory(asked, MEMORY)
+    assert (outlook.tightest.optimizer, outlook.tightest.paged) == (0.0, pytest.approx(2 * 8_030_261_248))
+    needed = outlook.peak(MemoryScope.DEVICE)
+    assert outlook.paged_out(needed + 1e12) == 0.0
+    assert outlook.paged_out(needed + 10e9) == pytest.approx(2 * 8_030_261_248 - 10e9)
+    assert outlook.paged_out(needed) == pytest.approx(outlook.tightest.paged)
+
+
+def test_shared_gradients_are_offloaded_with_what_reads_them() -> None:
+    # FSDP's CPUOffloadPolicy moves parameters, gradients and states; a layer's are whole for a moment
+    layout = TrainingLayout(gpus=8, shard=Shard.ZERO3)
+    both = frozenset({Offloaded.OPTIMIZER, Offloaded.PARAMETERS})
+    plain, moved = (estimate_memory(job(layout=layout, offloaded=what), MEMORY) for what in (frozenset(), both))
+    assert (moved.tightest.weights, moved.tightest.gradients, moved.tightest.optimizer) == (0.0, 0.0, 0.0)
+    states = plain.tightest.weights + plain.tightest.gradients + plain.tightest.optimizer
+    assert moved.tightest.host == pytest.approx(states)
+
+
+def test_the_rate_of_attention_grows_with_the_sequence() -> None:
+    # t = (F + R·c·F/k)/(a·R) with k keys a query, in the mean a half of the sequence: from 4,096 to 65,536 tokens the
+    # time of a FLOP falls by (1 + R·c/2048)/(1 + R·c/32768), with R·c = 7e14 · 8e-13 = 560 keys
+    found = []
+    for length in (4096, 65536):
+        asked = job(sequence_tokens=length, layout=TrainingLayout())
+        work = step_work(asked, MACHINE)
+        found.append(step_time(work, TIME, asked.framework.family).attention_s / work.attention_s)
+    keys = MACHINE.half_flops_per_s * 8e-13
+    assert found[0] / found[1] == pytest.approx((1 + keys / 2048) / (1 + keys / 32768))
+
+
+def test_storage_grows_with_the_servers_and_checkpoints_may_be_written_beside_the_job() -> None:
+    def run(gpus: int, **stated: object) -> TrainingRun:
+        asked = job(layout=TrainingLayout(gpus=gpus, shard=Shard.ZERO3))
+        reliability = RunReliability(**stated)  # type: ignore[arg-type]  # named by each call
+        step, campaign = Interval.exact(10.0), CALIBRATION.campaign
+        return plan_run(asked, step_s=step, tokens=1e12, reliability=reliability, campaign=campaign)
+
+    # Llama 3: 2 TB/s for 16,384 GPUs, 1 GB/s of eight
+    assert run(16_384).storage_bytes_per_s == pytest.approx(2e12, rel=0.03)
+    assert run(8).storage_bytes_per_s == 1e9
+    # 14 bytes × 8.03 B at 1 GB/s are 112 s; copied to the host at 0.82 × 32 GB/s by eight GPUs they are half a second
+    waiting, beside = run(8), run(8, asynchronous=True)
+    assert beside.checkpoints_s < waiting.checkpoints_s / 5
+    assert beside.checkpoint_interval_s >= 112
+    assert beside.wall_s.expected < waiting.wall_s.expected
+    for found in (waiting, beside):
+        assert found.ideal_s + found.checkpoints_s + found.restarts_s == pytest.approx(found.wall_s.expected)
+        assert found.campaign_s.expected == pytest.approx(max(1.2 * found.ideal_s, found.wall_s.expected))
+        assert found.campaign_s.high > found.wall_s.high
+
+
 def test_every_product_of_a_micro_batch_takes_half_a_wave_of_tiles_more() -> None:
     # The same tokens in two micro-batches: a weight's forward product and its input's gradient end once more, half
     # a wave of 100 multiprocessors' tiles of 128 × 256 later. Waves of its own gradient are half as deep, twice.
@@ -429,7 +562,7 @@ def test_tensor_parallel_traffic_that_waits_is_felt_whole() -> None:
 
 def test_maxtext_computes_layers_again_by_default() -> None:
     xla = find_framework("maxtext")  # base.yml of MaxText: remat_policy: 'full'
-    assert least_recompute(job(framework=xla), SPEC, CALIBRATION).recompute is Recompute.FULL
+    assert usual_recompute(job(framework=xla), SPEC, CALIBRATION).recompute is Recompute.FULL
 
 
 @pytest.mark.parametrize("limit", ["deadline_s", "budget_usd"])
@@ -582,7 +715,7 @@ def test_what_is_offloaded_is_written_for_every_framework() -> None:
     # torchtitan 0.3, torchtune 0.6.1, accelerate 1.15 (FSDP 2 and DeepSpeed), axolotl 0.19, Megatron-Core 0.16
     words = {
         "torchtitan": "--training.enable_cpu_offload",
-        "torchtune": "fsdp_cpu_offload: True",
+        "torchtune": "fsdp_cpu_offload=True",
         "trl": "fsdp_offload_params: true",
         "deepspeed": "offload_optimizer_device: cpu",
         "axolotl": "offload_params: true",
@@ -592,6 +725,41 @@ def test_what_is_offloaded_is_written_for_every_framework() -> None:
         written = launch_config(job(framework=find_framework(name), offloaded=frozenset({Offloaded.OPTIMIZER})))
         assert written is not None
         assert expected in written, name
+
+
+def test_megatron_is_told_the_model() -> None:
+    # slime's scripts/models/qwen3-30B-A3B.sh, read 2026-11-27, for Megatron-LM: its arguments of the same model
+    found = find_in_catalogue("qwen3-30b-a3b")
+    assert found is not None
+    megatron = find_framework("megatron")
+    written = launch_config(job(architecture=found.architecture, framework=megatron, states=megatron.states))
+    assert written is not None
+    for words in (
+        "--num-layers 48", "--hidden-size 2048", "--num-attention-heads 32", "--num-query-groups 4",
+        "--kv-channels 128", "--vocab-size 151936", "--untie-embeddings-and-output-weights", "--disable-bias-linear",
+        "--normalization RMSNorm", "--qk-layernorm", "--moe-ffn-hidden-size 768", "--moe-router-topk 8",
+        "--num-experts 128", "--moe-grouped-gemm", "--moe-token-dispatcher-type alltoall",
+    ):  # fmt: skip
+        assert f"{words} " in written.replace("\n", " "), words
+    # DeepSeek-V3's report: three dense layers before 58 of experts
+    deepseek = find_in_catalogue("deepseek-v3")
+    assert deepseek is not None
+    written = launch_config(job(architecture=deepseek.architecture, framework=megatron, states=megatron.states))
+    assert written is not None
+    assert f"--moe-layer-freq '[{','.join(['0'] * 3 + ['1'] * 58)}]'" in written
+
+
+def test_servers_of_one_job_meet_at_the_first() -> None:
+    # PyTorch's torchrun and accelerate's launcher: ranks come from a rendezvous, or each server is told its own
+    words = {
+        "torchtitan": '--rdzv-backend c10d --rdzv-endpoint "$MASTER_ADDR:29500"',
+        "trl": "--machine_rank $NODE_RANK --main_process_ip $MASTER_ADDR",
+    }
+    for name, expected in words.items():
+        written = [
+            launch_config(job(framework=find_framework(name), layout=TrainingLayout(gpus=gpus))) for gpus in (8, 16)
+        ]
+        assert [expected in str(text) for text in written] == [False, True], name
 
 
 def test_deepspeed_shards_by_its_own_stages() -> None:

@@ -262,6 +262,7 @@ def test_days_of_megatron_2021(params: float, tokens: float, gpus: int, tflops: 
         step_s=Interval.exact(step_s * job.step_tokens / per_step),
         tokens=tokens,
         reliability=RunReliability(hours_between_failures=1e15, storage_bytes_per_s=1e18, restart_s=0.0),
+        campaign=Interval.exact(1.0),
     )
     assert run.ideal_s / 86400 == pytest.approx(days, abs=0.06)
     assert run.wall_s.expected == pytest.approx(run.ideal_s, rel=1e-4)
@@ -391,6 +392,7 @@ def test_gpu_hours_follow_from_published_rates(tokens: float, tokens_per_s: floa
         step_s=Interval.exact(job.step_tokens / (tokens_per_s * gpus)),
         tokens=tokens,
         reliability=RunReliability(hours_between_failures=1e15, storage_bytes_per_s=1e18, restart_s=0.0),
+        campaign=Interval.exact(1.0),
     )
     assert run.ideal_s / 3600 * gpus == pytest.approx(gpu_hours, rel=0.01)
 
@@ -424,6 +426,7 @@ def test_failures_of_llama_3() -> None:
         step_s=Interval.exact(10.0),
         tokens=job.step_tokens * 54 * 86400 / 10.0,
         reliability=RunReliability(storage_bytes_per_s=2e12, restart_s=600.0),
+        campaign=Interval.exact(1.0),
     )
     assert run.ideal_s == pytest.approx(54 * 86400)
     assert run.failures == pytest.approx(419, rel=0.15)  # the wall time is longer than the steps

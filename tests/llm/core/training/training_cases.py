@@ -1,6 +1,7 @@
 """Constants and machines for tests of training: round numbers near those of the literature, fitted to nothing."""
 
 from capplan.core.gpus.spec import GpuSpec, PeakKind
+from capplan.core.numbers import Interval
 from capplan.llm.core.architecture import Architecture
 from capplan.llm.core.training.accuracy import TrainingCalibration, TrainingEvidence, Widths
 from capplan.llm.core.training.flops import attention_flops_per_token, matmul_parameters
@@ -15,7 +16,7 @@ MEMORY = MemoryConstants(
     activations=dict.fromkeys(Family, 1.0),
     logit_bytes=dict.fromkeys(Family, 10.0),
     workspace_bytes=0.1 * GIB,
-    base_extra_bytes=0.1,
+    base_extra_bytes=0.3 * GIB,
     reserved_share=1.05,
     context_bytes=0.6 * GIB,
     network_bytes=1.0 * GIB,
@@ -24,6 +25,7 @@ TIME = TimeConstants(
     products=dict.fromkeys(ProductClass, 0.8),
     grouped=0.5,
     attention=dict.fromkeys(AttentionClass, 0.5),
+    attention_start_s=8e-13,
     stream_fused=0.8,
     stream_eager=0.5,
     misaligned=1.5,
@@ -40,16 +42,24 @@ TIME = TimeConstants(
     doubling=0.005,
     families=dict.fromkeys(Family, 1.0),
 )
-_WIDTHS = {TrainingEvidence.MEASURED: 1.2, TrainingEvidence.TRANSFERRED: 1.3, TrainingEvidence.EXTRAPOLATED: 1.5}
+_WIDTHS = {
+    TrainingEvidence.MEASURED: 1.2,
+    TrainingEvidence.TRANSFERRED: 1.3,
+    TrainingEvidence.EXTRAPOLATED: 1.5,
+    TrainingEvidence.FAR: 2.0,
+}
 CALIBRATION = TrainingCalibration(
     name="test",
     memory=MEMORY,
     time=TIME,
     widths=Widths(dense=_WIDTHS, adapters=_WIDTHS, experts=_WIDTHS, memory=_WIDTHS),
+    campaign=Interval(low=1.0, expected=1.2, high=1.5),
     measured_gpus=frozenset({"gpu"}),
     measured_chips=frozenset({"gh100"}),
+    measured_vendors=frozenset({"NVIDIA"}),
     measured_frameworks=frozenset({"megatron"}),
     memory_frameworks=frozenset({"megatron"}),
+    memory_vendors=frozenset({"NVIDIA"}),
 )
 SPEC = GpuSpec(
     id="gpu",
