@@ -131,6 +131,11 @@ class DeploymentFit:
         return None if hourly is None or job_s is None else hourly * job_s / SECONDS_PER_HOUR
 
     @property
+    def cost_usd(self) -> float | None:
+        """Return what deployments are compared by: the rent of an hour, of a job that of all its hours. [USD]"""
+        return self.usd_per_hour if self.prompts is None else self.job_usd
+
+    @property
     def output_tokens_per_s(self) -> float:
         """Return the output tokens per second of all replicas at the load."""
         return self.rate_per_s * self.output_len
@@ -287,8 +292,7 @@ def rank_key(fit: DeploymentFit) -> tuple[bool, bool, float, int, int, float, st
 
     The cost of a job is what it takes until it is done.
     """
-    cost = fit.usd_per_hour if fit.prompts is None else fit.job_usd
-    evidence = evidence_rank(cost=cost, is_weak=fit.is_transferred)
+    evidence = evidence_rank(cost=fit.cost_usd, is_weak=fit.is_transferred)
     return *evidence, fit.gpus, fit.sharding.pipeline, -fit.max_rate_per_s * fit.replicas, fit.gpu
 
 

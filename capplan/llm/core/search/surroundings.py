@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 
 from capplan.llm.core.fleet.deployment_plan import DeploymentFit, DeploymentPlan, rank_key
 from capplan.llm.core.fleet.money import Variation
@@ -18,6 +19,8 @@ _SIMULATED_REQUESTS = 3_000
 _FACTORS = (0.5, 2.0)
 _HITS = (0.0, 0.25, 0.5, 0.75, 0.9)
 _PRICES = (0.7, 1.3, 2.0)
+_RIVALS = 6
+"""Kinds of GPU, the cheapest now, among which the cheapest deployment under a changed load is looked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,20 +56,25 @@ class ServingSurroundings:
     def variations(self, plan: DeploymentPlan, best: DeploymentFit) -> Iterator[Variation]:
         """Plan the recommended deployment again with another load, other lengths, hits and prices."""
         load = self.search.question.load
+        rivals = tuple(dict.fromkeys(fit.gpu for fit in (best, *plan.fits)))[:_RIVALS]
+        varied = partial(self._varied, best, rivals)
         for factor in _FACTORS:
-            yield self._varied(best, "load", f"× {factor:g}", _scaled(load, factor))
+            yield varied("load", f"× {factor:g}", _scaled(load, factor))
         for factor in _FACTORS:
             longer = replace(load, input_len=load.input_len * factor)
-            yield self._varied(best, "length of prompts", f"{longer.input_len:g} tokens", longer)
+            yield varied("length of prompts", f"{longer.input_len:g} tokens", longer)
         for factor in _FACTORS:
             longer = replace(load, output_len=max(1.0, load.output_len * factor))
-            yield self._varied(best, "length of answers", f"{longer.output_len:g} tokens", longer)
+            yield varied("length of answers", f"{longer.output_len:g} tokens", longer)
         for share in _HITS:
-            yield self._varied(best, "prefix-cache hits", f"{share:.0%}", replace(load, prefix_fraction=share))
+            yield varied("prefix-cache hits", f"{share:.0%}", replace(load, prefix_fraction=share))
         for factor in _PRICES if best.rent is not None else ():
             yield _priced(plan, best, factor)
 
-    def _varied(self, best: DeploymentFit, group: str, label: str, load: TokenLoad) -> Variation:
+    def _varied(
+        self, best: DeploymentFit, rivals: tuple[str, ...], group: str, label: str, load: TokenLoad
+    ) -> Variation:
+        """Plan the deployment for another load, and look for a cheaper one among some kinds of GPU."""
         own = best.sharding
         question = replace(
             self.search.question,
@@ -79,8 +87,13 @@ class ServingSurroundings:
                 tensor=(own.tensor,), pipeline=(own.pipeline,), expert=(own.expert,), data=(own.data,)
             ),
         )
-        found = plan_deployments(replace(self.search, question=question, adjustment=lambda _: None))
-        return Variation(group=group, label=label, fit=found.recommended)
+        free = replace(self.search, adjustment=lambda _: None)
+        found = plan_deployments(replace(free, question=question)).recommended
+        others = replace(self.search.question, load=load, gpus=rivals, engines=(best.engine,))
+        first = plan_deployments(replace(free, question=others)).recommended
+        return Variation(
+            group=group, label=label, fit=found, best=_named(first, best) if _is_less(first, found) else None
+        )
 
 
 def _scaled(load: TokenLoad, factor: float) -> TokenLoad:
@@ -98,6 +111,24 @@ def _priced(plan: DeploymentPlan, best: DeploymentFit, factor: float) -> Variati
         return replace(fit, rent=replace(fit.rent, usd_per_hour=fit.rent.usd_per_hour * factor))
 
     first = min(map(changed, plan.fits), key=rank_key)
-    same = (first.gpu, first.sharding, first.weights) == (best.gpu, best.sharding, best.weights)
-    other = None if same else f"{first.gpu}, {first.words}"
-    return Variation(group=f"rent of {best.gpu}", label=f"× {factor:g}", fit=changed(best), best=other)
+    return Variation(group=f"rent of {best.gpu}", label=f"× {factor:g}", fit=changed(best), best=_named(first, best))
+
+
+def _is_less(first: DeploymentFit | None, found: DeploymentFit | None) -> bool:
+    """Return True if a deployment costs less than another, or carries a load that the other does not."""
+    if first is None or found is None:
+        return first is not None
+    return first.cost_usd is not None and (found.cost_usd is None or first.cost_usd < found.cost_usd * (1 - 1e-9))
+
+
+def _named(first: DeploymentFit | None, best: DeploymentFit) -> str | None:
+    """Name the deployment that is first with its cost; None where it is the recommended one."""
+    if first is None or (first.gpu, first.sharding, first.weights, first.engine) == (
+        best.gpu,
+        best.sharding,
+        best.weights,
+        best.engine,
+    ):
+        return None
+    cost = "" if first.usd_per_hour is None else f", {first.usd_per_hour:,.2f} USD/h"
+    return f"{first.gpu}, {first.words}{cost}"
