@@ -11,7 +11,7 @@ from capplan.core.gpus.prices import PriceTier, Term
 from capplan.core.pipelines.types import Offload
 from capplan.core.trace.types import Trace
 from capplan.core.workload import Framework, Host, Layout, ModelSharding, Optimizer, Precision, RowOrder, SortKey
-from capplan.llm.core.serving.asked import Sampling, ServingTask, Statistic
+from capplan.llm.core.serving.asked import Drafter, Sampling, ServingTask, Statistic
 from capplan.llm.core.training.frameworks import States
 from capplan.llm.core.training.job import AttentionImplementation, BaseFormat, Compute, Method, Offloaded, OptimizerRecipe, Recompute, Shard
 from capplan.verbs.llm.fields import Prefill
@@ -448,6 +448,7 @@ class ServedVerbs:
         input_p99: int | None = ...,
         burstiness: float = ...,
         draft_tokens: int = ...,
+        drafter: Drafter | str = ...,
         acceptance: float | None = ...,
         acceptance_rate: float | str | None = ...,
         acceptance_length: float | None = ...,
@@ -541,6 +542,7 @@ class ServedVerbs:
         input_p99: int | None = ...,
         burstiness: float = ...,
         draft_tokens: int = ...,
+        drafter: Drafter | str = ...,
         acceptance: float | None = ...,
         acceptance_rate: float | str | None = ...,
         acceptance_length: float | None = ...,

@@ -13,7 +13,7 @@ from capplan.llm.core.memory_answer import MemoryAnswer
 from capplan.llm.core.model_query import LanguageModel
 from capplan.llm.core.search.fitted_runs import FittedServing
 from capplan.llm.core.serving.accuracy import ServingValidation
-from capplan.llm.core.serving.asked import Sampling, ServingTask, Statistic
+from capplan.llm.core.serving.asked import Drafter, Sampling, ServingTask, Statistic
 from capplan.llm.core.serving.estimate import ServingEstimate
 from capplan.llm.core.simulation.load_answer import Simulation
 from capplan.llm.core.support_answer import SupportAnswer
@@ -213,6 +213,7 @@ def plan(
     input_p99: int | None = ...,
     burstiness: float = ...,
     draft_tokens: int = ...,
+    drafter: Drafter | str = ...,
     acceptance: float | None = ...,
     acceptance_rate: float | str | None = ...,
     acceptance_length: float | None = ...,
@@ -287,6 +288,7 @@ def plan(
         input_p99: Tokens that 99% of prompts stay below, instead of input_cv.
         burstiness: Squared variation of gaps: 1 is Poisson, more is burstier.
         draft_tokens: Speculation: tokens drafted in each step; needs an acceptance.
+        drafter: What drafts: head (a layer as EAGLE's or multi-token prediction's) or ngram (words seen before).
         acceptance: Chance that a drafted token is accepted if those before it are.
         acceptance_rate: Instead: accepted ÷ drafted tokens, which vLLM logs as draft acceptance rate.
         acceptance_length: Instead: mean tokens of a step, which engines log as mean acceptance length or accept len.
@@ -387,6 +389,7 @@ def simulate(
     input_p99: int | None = ...,
     burstiness: float = ...,
     draft_tokens: int = ...,
+    drafter: Drafter | str = ...,
     acceptance: float | None = ...,
     acceptance_rate: float | str | None = ...,
     acceptance_length: float | None = ...,
@@ -451,6 +454,7 @@ def simulate(
         input_p99: Tokens that 99% of prompts stay below, instead of input_cv.
         burstiness: Squared variation of gaps: 1 is Poisson, more is burstier.
         draft_tokens: Speculation: tokens drafted in each step; needs an acceptance.
+        drafter: What drafts: head (a layer as EAGLE's or multi-token prediction's) or ngram (words seen before).
         acceptance: Chance that a drafted token is accepted if those before it are.
         acceptance_rate: Instead: accepted ÷ drafted tokens, which vLLM logs as draft acceptance rate.
         acceptance_length: Instead: mean tokens of a step, which engines log as mean acceptance length or accept len.

@@ -13,7 +13,7 @@ from capplan.core.weights import find_weight_format
 from capplan.core.workload import BatchChoice, Batches
 from capplan.errors import UsageError
 from capplan.llm.core.kv import kv_element_bytes
-from capplan.llm.core.serving.asked import MOST_CLIENTS, Sampling, ServingTask, Statistic, read_clients
+from capplan.llm.core.serving.asked import MOST_CLIENTS, Drafter, Sampling, ServingTask, Statistic, read_clients
 from capplan.verbs.statement.contract import Context
 from capplan.verbs.statement.fields import EnergyFields, Name, OwnSpecs
 from capplan.verbs.statement.options import ANYWHERE, HERE, Door, Option, Topic
@@ -507,6 +507,13 @@ class LengthFields(MeanLengthFields, PrefixFields):
         Meta(ge=0, le=32),
         Option(help="Speculation: tokens drafted in each step; needs an acceptance.", shows_default=True),
     ] = 0
+    drafter: Annotated[
+        Drafter,
+        Option(
+            help="What drafts: head (a layer as EAGLE's or multi-token prediction's) or ngram (words seen before).",
+            shows_default=True,
+        ),
+    ] = Drafter.HEAD
     acceptance: Annotated[
         float | None,
         Meta(ge=0, le=1),
@@ -552,6 +559,11 @@ class LengthFields(MeanLengthFields, PrefixFields):
             speculation=self._speculation(),
         )
 
+    @property
+    def drafts_by_head(self) -> bool:
+        """Return True if a layer beside the model drafts tokens."""
+        return bool(self.draft_tokens) and self.drafter is Drafter.HEAD
+
     def _input_cv(self, most: float) -> float:
         """Return the deviation ÷ mean of log-normal prompts of which 99 % stay below some tokens."""
         from capplan.llm.core.fleet.token_load import log_normal_cv
@@ -569,7 +581,7 @@ class LengthFields(MeanLengthFields, PrefixFields):
     def _speculation(self) -> "Speculation | None":
         from capplan.llm.core.serving.asked import Speculation, acceptance_of
 
-        drafts, by_position = self.draft_tokens, self.acceptance_by_position
+        drafts, by_position, drafter = self.draft_tokens, self.acceptance_by_position, self.drafter
         stated = {
             "⟨acceptance⟩": self.acceptance, "⟨acceptance-rate⟩": self.acceptance_rate,
             "⟨acceptance-length⟩": self.acceptance_length, "⟨acceptance-by-position⟩": by_position or None,
@@ -582,7 +594,7 @@ class LengthFields(MeanLengthFields, PrefixFields):
         if not drafts:
             return None
         if self.acceptance is not None:
-            return Speculation(drafts=drafts, acceptance=self.acceptance)
+            return Speculation(drafts=drafts, acceptance=self.acceptance, drafter=drafter)
         if by_position and len(by_position) != drafts:
             raise UsageError(
                 f"⟨acceptance-by-position⟩ has {len(by_position)} shares; ⟨draft-tokens⟩ {drafts} needs as many."
@@ -592,7 +604,7 @@ class LengthFields(MeanLengthFields, PrefixFields):
         chance = acceptance_of(drafts, per_step)
         if chance is None:
             raise UsageError(f"{named[0]} {per_step:g}: a step with {drafts} drafts gives 1 to {drafts + 1} tokens.")
-        return Speculation(drafts=drafts, acceptance=chance)
+        return Speculation(drafts=drafts, acceptance=chance, drafter=drafter)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -160,7 +160,7 @@ def answer_llm_simulate(question: LlmSimulateQuestion, context: Context) -> "Sim
     law = question.power_law()
     deployments, model = question.deployments(context, law), context.language_model(question.model)
     served = deployments.model(model)
-    words = replace(question.words(model), drafts=bool(question.draft_tokens))
+    words = replace(question.words(model), drafts=question.drafts_by_head)
     asked = SimulatedLoads(
         loads=tuple(question.with_task(load, served) for load in _loads(question, trace)),
         limits=question.limits(),

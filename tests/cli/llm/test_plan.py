@@ -459,3 +459,13 @@ def test_a_command_names_the_stored_checkpoint_and_admits_long_requests(run: Run
     # with s = 2.3263 − √(2.3263² − 2 ln 4) = 0.702; answers vary by nothing that is stated.
     stated = json.loads(run(*words, "--rate", "1", "--input-p99", "4096", "--json").stdout)["launch"]["command"]
     assert "--max-model-len 7424" in stated
+
+
+def test_ngrams_take_less_time_and_memory_than_a_head(run: Run) -> None:
+    drafts = ("--rate", "4", "--draft-tokens", "3", "--acceptance", "0.5", "--max-tpot", "40ms", "--json")
+    head, ngram = (
+        json.loads(run(*ONE_GPU, *drafts, "--drafter", drafter).stdout)["recommended"] for drafter in ("head", "ngram")
+    )
+    # A layer of Qwen3-8B takes 0.19 B parameters, its projection 2 · 4096² = 0.03 B: 0.45 GB in 16 bits.
+    assert head["memory"]["weights_bytes"] - ngram["memory"]["weights_bytes"] == pytest.approx(0.45e9, rel=0.1)
+    assert ngram["tpot_s"]["expected"] < head["tpot_s"]["expected"]

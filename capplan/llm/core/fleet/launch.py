@@ -1,5 +1,6 @@
 """Commands that launch a deployment in vLLM, SGLang, TensorRT-LLM or llama.cpp, with the reason of every option."""
 
+import json
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -7,7 +8,7 @@ from dataclasses import dataclass
 from capplan.core.engine_names import Engine
 from capplan.core.gpus.machines import HostArchitecture
 from capplan.llm.core.kv import kv_element_bytes
-from capplan.llm.core.serving.asked import Speculation
+from capplan.llm.core.serving.asked import Drafter, Speculation
 from capplan.llm.core.sharding import Sharding
 from capplan.llm.core.weights import Adapters
 
@@ -34,6 +35,7 @@ class Setting:
         is_half: Run a bf16 checkpoint in fp16, because the GPU has no bf16 arithmetic.
         servers: Servers over which the replica is spread.
         own_code: The model or its tokenizer is code of the checkpoint's repository.
+        has_own_head: The checkpoint holds a layer for multi-token prediction.
         planned_len: Tokens that memory holds of a sequence on average; `max_len` where not known.
         length_why: Why requests are cut off at `max_len`; `assumes_length`: nothing is stated of their lengths.
         host: What the CPUs of a server are.
@@ -55,6 +57,7 @@ class Setting:
     adapters: Adapters | None = None
     servers: int = 1
     own_code: bool = False
+    has_own_head: bool = False
     planned_len: int | None = None
     assumes_length: bool = False
     length_why: str = "tokens of the longest prompt and answer; a longer one is refused instead of taking memory"
@@ -169,8 +172,10 @@ def _notes(setting: Setting) -> Iterator[str]:
     if setting.engine is Engine.LLAMACPP:
         yield "llama.cpp reads GGUF files: convert the checkpoint, or name a file that was published."
     if setting.speculation is not None:
+        names_draft = setting.speculation.drafter is Drafter.HEAD and not setting.has_own_head
         if setting.engine in (Engine.VLLM, Engine.SGLANG):
-            yield "Speculation needs a draft model or head for this checkpoint: name it in place of DRAFT."
+            if names_draft:
+                yield "Speculation needs a draft model or head for this checkpoint: name it in place of DRAFT."
         else:
             drafts = setting.speculation.drafts
             yield f"The command drafts nothing: add {setting.engine.value}'s settings of a model that drafts {drafts}."
@@ -306,8 +311,8 @@ def _vllm(setting: Setting) -> Iterator[LaunchOption]:
         yield _option("--no-enable-prefix-caching", None, _NO_REUSE)
     if setting.speculation is not None:
         drafts = setting.speculation.drafts
-        config = f'{{"model": "DRAFT", "num_speculative_tokens": {drafts}}}'
-        yield _option("--speculative-config", config, f"drafts {drafts} tokens a step, as planned")
+        config = {**_vllm_drafter(setting), "num_speculative_tokens": drafts}
+        yield _option("--speculative-config", json.dumps(config), f"drafts {drafts} tokens a step, as planned")
 
 
 def _option(name: str, value: object, why: str) -> LaunchOption:
@@ -319,6 +324,13 @@ def _served(engine: Engine) -> Iterator[LaunchOption]:
     """Yield where a server listens."""
     yield _option("--host", "0.0.0.0", "listens on every address; the default is the local one")
     yield _option("--port", PORTS[engine], "the port of the service")
+
+
+def _vllm_drafter(setting: Setting) -> dict[str, object]:
+    """Return what drafts, as vLLM's configuration of speculation names it."""
+    if setting.speculation is not None and setting.speculation.drafter is Drafter.NGRAM:
+        return {"method": "ngram", "prompt_lookup_max": setting.speculation.drafts}
+    return {"method": "mtp"} if setting.has_own_head else {"model": "DRAFT"}
 
 
 def _sglang(setting: Setting) -> Iterator[LaunchOption]:
@@ -362,8 +374,18 @@ def _sglang(setting: Setting) -> Iterator[LaunchOption]:
         yield _option("--disable-radix-cache", None, _NO_REUSE)
     if setting.speculation is not None:
         drafts = setting.speculation.drafts
-        yield _option("--speculative-algorithm", "EAGLE", "drafts with a head of one layer; NEXTN for the model's own")
-        yield _option("--speculative-draft-model-path", "DRAFT", "the model or head that drafts")
+        if setting.speculation.drafter is Drafter.NGRAM:
+            yield _option("--speculative-algorithm", "NGRAM", "drafts what followed the same words before")
+            yield _option(
+                "--speculative-num-draft-tokens", drafts + 1, f"verifies {drafts} drafts and one token a step"
+            )
+            yield from _served(Engine.SGLANG)
+            return
+        if setting.has_own_head:
+            yield _option("--speculative-algorithm", "NEXTN", "drafts with the layer that the checkpoint holds for it")
+        else:
+            yield _option("--speculative-algorithm", "EAGLE", "drafts with a head of one layer")
+            yield _option("--speculative-draft-model-path", "DRAFT", "the model or head that drafts")
         yield _option("--speculative-num-steps", drafts, "steps of the head, each of which drafts a token")
         yield _option("--speculative-eagle-topk", 1, "drafts one chain of tokens instead of a tree")
         yield _option("--speculative-num-draft-tokens", drafts + 1, f"verifies {drafts} drafts and one token a step")

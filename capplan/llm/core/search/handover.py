@@ -50,6 +50,7 @@ def launch_of(fit: DeploymentFit, search: Search) -> Launch:
             adapters=search.question.adapters,
             is_half=half_note(gpu, fit.weights, fit.kv) is not None,
             servers=fit.servers_per_replica,
+            has_own_head=model.architecture.draft_layers > 0,
             own_code=model.architecture.own_code,
             host=host_architecture(gpu),
         )

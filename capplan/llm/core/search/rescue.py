@@ -75,7 +75,7 @@ def _other_formats(search: Search, rejection: DeploymentRejection) -> str | None
         sequence_tokens=max(1, round(asked.load.cached_len)),
         fraction=asked.utilization_fraction,
         adapters=asked.adapters,
-        drafts=asked.load.speculation is not None,
+        drafts=bool(asked.load.speculation and asked.load.speculation.by_head),
     )
     try:
         answer = answer_memory(request, search.memory)

@@ -113,7 +113,7 @@ class SearchSpace(ReplicaSettings):
         settings = {item.name: getattr(self, item.name) for item in fields(ReplicaSettings)}
         return NamedDeployment(
             **settings, gpu=gpu, engine=engine, sharding=sharding, weights=weights, server=server,
-            drafts=self.load.speculation is not None,
+            drafts=bool(self.load.speculation and self.load.speculation.by_head),
         )  # fmt: skip
 
 

@@ -36,12 +36,28 @@ class Sampling(StrEnum):
     FILTERED = "filtered"
 
 
+class Drafter(StrEnum):
+    """What drafts: a layer beside the model, as EAGLE's, EAGLE-3's and multi-token prediction's, or words seen before.
+
+    N-grams of the prompt and the answer are looked up on the host: they take no time, memory or energy of the GPU.
+    """
+
+    HEAD = "head"
+    NGRAM = "ngram"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Speculation:
     """Speculative decoding: tokens drafted in a step, and the stated chance that each of them is accepted."""
 
     drafts: int
     acceptance: float
+    drafter: Drafter = Drafter.HEAD
+
+    @property
+    def by_head(self) -> int:
+        """Return the drafts of a step that a layer of the GPU computes."""
+        return self.drafts if self.drafter is Drafter.HEAD else 0
 
     @property
     def tokens_per_step(self) -> float:

@@ -97,14 +97,14 @@ def card_work(
     """
     per_pass = tokens.running / sharding.data / sharding.pipeline
     prompts = tokens.per_step / sharding.data / sharding.pipeline / tokens.output_len
-    drafts = tokens.speculation.drafts if tokens.speculation else 0
+    drafts, verified = (tokens.speculation.by_head, tokens.speculation.drafts) if tokens.speculation else (0, 0)
     load = Load.of(
         decoding=per_pass,
         context=tokens.input_len + tokens.output_len / 2,
         answered=tokens.output_len,
         prefilled=prompts * tokens.input_len,
         prompts=prompts,
-        drafted=float(drafts),
+        drafted=float(verified),
     )
     time_s = np.array([tokens.per_step / output_tokens_per_s / sharding.pipeline])
     work = card_works(kernels, gpu, load, time_s)[0]

@@ -114,6 +114,11 @@ class Demand:
         """Return the drafted tokens that a decoding sequence verifies in a step."""
         return float(self.speculation.drafts) if self.speculation else 0.0
 
+    @property
+    def drafted_by_head(self) -> float:
+        """Return the tokens that a layer beside the model drafts for a sequence in a step."""
+        return float(self.speculation.by_head) if self.speculation else 0.0
+
     def decoding(self, sequences: FloatArray, *, drafted: float = 0.0) -> Load:
         """Return steps of sequences that decode, each anywhere in its answer."""
         context = self.input_len + self.output_len / 2
@@ -189,11 +194,11 @@ def drafting_step_s(service: ServedDeployment, demand: Demand, decoding: FloatAr
 
     A draft takes one layer of the model and its output head, as the heads of EAGLE and of multi-token prediction do.
     """
-    if not demand.drafted:
+    if not demand.drafted_by_head:
         return np.zeros_like(decoding)
     plain = service.step(demand.decoding(decoding))
     head_s = plain.kernels_s[:, len(service.kernels.products) - 1]
-    return np.asarray(demand.drafted * (plain.total_s / service.kernels.layers + head_s))
+    return np.asarray(demand.drafted_by_head * (plain.total_s / service.kernels.layers + head_s))
 
 
 def closed_loop(service: ServedDeployment, demand: Demand, *, clients: float) -> ServingTimes:

@@ -14,7 +14,7 @@ from capplan.core.engine_names import Engine
 from capplan.core.gpus.machines import HostArchitecture
 from capplan.llm.core.fleet.kubernetes import kubernetes_manifest
 from capplan.llm.core.fleet.launch import Launch, Setting, launch
-from capplan.llm.core.serving.asked import Speculation
+from capplan.llm.core.serving.asked import Drafter, Speculation
 from capplan.llm.core.sharding import Sharding
 from capplan.llm.core.weights import Adapters
 from tests.llm.core.fleet.fits import fit
@@ -156,7 +156,8 @@ def every_setting(engine: Engine) -> Iterator[Launch]:
     wide = [(Sharding(tensor=8, pipeline=2), 2), (Sharding(data=16, expert=16), 2), (Sharding(tensor=16), 2)]
     several = [] if engine is Engine.LLAMACPP else wide
     for sharding, servers in (*((way, 1) for way in ways), *several):
-        for weights, kv, drafts, extra in product(("bf16", "fp8"), ("bf16", "fp8"), (0, 3), (False, True)):
+        drafted = [None, *(Speculation(drafts=3, acceptance=0.7, drafter=drafter) for drafter in Drafter)]
+        for weights, kv, speculation, extra in product(("bf16", "fp8"), ("bf16", "fp8"), drafted, (False, True)):
             yield made(
                 engine,
                 sharding=sharding,
@@ -164,9 +165,10 @@ def every_setting(engine: Engine) -> Iterator[Launch]:
                 weights=weights,
                 is_own_format=False,
                 kv=kv,
-                speculation=Speculation(drafts=drafts, acceptance=0.7) if drafts else None,
+                speculation=speculation,
                 adapters=Adapters(count=2, rank=16) if extra and engine is not Engine.LLAMACPP else None,
                 own_code=extra,
+                has_own_head=extra,
                 is_half=extra,
                 prefix_fraction=0.5 if extra else 0.0,
                 token_budget=32768 if extra else 8192,
@@ -266,3 +268,22 @@ def test_arm_hosts_and_own_code_are_said() -> None:
     assert manifest is not None
     (deployment, *_) = yaml.safe_load_all(manifest)
     assert deployment["spec"]["template"]["spec"]["nodeSelector"] == {"kubernetes.io/arch": "arm64"}
+
+
+def test_a_checkpoints_own_head_and_ngrams_need_no_draft_model() -> None:
+    # vLLM 0.23: {"method": "mtp"} and {"method": "ngram", "prompt_lookup_max": n}; SGLang: NEXTN and NGRAM.
+    head = Speculation(drafts=3, acceptance=0.7)
+    ngram = Speculation(drafts=3, acceptance=0.7, drafter=Drafter.NGRAM)
+    own = made(Engine.VLLM, speculation=head, has_own_head=True)
+    assert '{"method": "mtp", "num_speculative_tokens": 3}' in own.command
+    assert not own.notes
+    looked_up = made(Engine.VLLM, speculation=ngram).command
+    assert '{"method": "ngram", "prompt_lookup_max": 3, "num_speculative_tokens": 3}' in looked_up
+    assert (
+        "--speculative-algorithm NEXTN --speculative-num-steps 3"
+        in made(Engine.SGLANG, speculation=head, has_own_head=True).command
+    )
+    assert (
+        "--speculative-algorithm NGRAM --speculative-num-draft-tokens 4"
+        in made(Engine.SGLANG, speculation=ngram).command
+    )
