@@ -71,8 +71,8 @@ def test_validate_states_every_key_of_its_contract(run: Run, tmp_path: Path) -> 
 
 def test_plan_states_every_key_of_its_contract(run: Run) -> None:
     found = document(
-        run, "plan", "llama-3.1-8b-instruct", "--gpu", "h100-sxm5-80gb", "--gpu", "a10", "--tp", 1, "--engine", "vllm",
-        "--weights", "fp8", "--rate", 5, "--max-ttft", "1s", "--max-tpot", "40ms",
+        run, "plan", "llama-3.1-8b-instruct", "--gpu", "h100-sxm5-80gb", "--gpu", "v100-sxm2-16gb", "--tp", 1,
+        "--engine", "vllm", "--weights", "fp8", "--rate", 5, "--max-ttft", "1s", "--max-tpot", "40ms",
     )  # fmt: skip
     assert found.keys() >= {
         "schema_version", "model", "load", "limits", "recommended", "fits", "rejections", "assumptions", "notes"
@@ -85,5 +85,5 @@ def test_plan_states_every_key_of_its_contract(run: Run) -> None:
         assert fit.keys() >= named
         for name in ("ttft_s", "tpot_s", "e2e_s"):
             assert fit[name].keys() >= {*INTERVAL, "p99"}
-    assert {each["gpu"] for each in found["rejections"]} == {"a10"}
+    assert {each["gpu"] for each in found["rejections"]} == {"v100-sxm2-16gb"}
     assert all(each["reason"] for each in found["rejections"])

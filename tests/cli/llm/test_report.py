@@ -103,8 +103,9 @@ def test_a_load_without_limits_holds_what_a_reader_waits_for(load: Path) -> None
 def test_the_charts_over_the_load_are_of_the_replica_that_the_file_states(run: Run, load: Path, tmp_path: Path) -> None:
     load.write_text("rate: 5/s\ninput_len: 1000\noutput_len: 200\ngpu: l40s\nengine: vllm\ntp: 1\nutilization: 0.6\n")
     run("report", "qwen3-8b", "--llm", load, "-o", tmp_path / "report.json")
-    # `capplan llm memory qwen3-8b --gpu l40s --utilization 0.6 --max-len 1200`: 64 sequences fit, 145 by default
-    assert int(json.loads((tmp_path / "report.json").read_text())["simulation"]["sequences_that_fit"]) == 64
+    # `capplan llm memory qwen3-8b --gpu l40s --utilization 0.6 --max-len 1200`: 59 sequences fit, 145 by default:
+    # of 0.6 · 44.5 GiB are left 9.75 beside 15.3 of weights, 0.55 of activations and 1.15 of other; each takes 0.165
+    assert int(json.loads((tmp_path / "report.json").read_text())["simulation"]["sequences_that_fit"]) == 59
 
 
 @pytest.mark.slow
