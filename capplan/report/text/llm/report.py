@@ -2,18 +2,22 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from datetime import date
 from typing import TypeVar
 
+from capplan.core.economics.evidence import Standards
 from capplan.llm.core.fleet.deployment_plan import DeploymentFit, DeploymentPlan, load_front
 from capplan.llm.core.fleet.disaggregated import DisaggregatedFit
 from capplan.llm.core.fleet.limits import PATIENCE_FILE_WORDS
-from capplan.llm.core.fleet.money import ServingReport, Variation
+from capplan.llm.core.fleet.money import PaymentOption, ServingReport, Variation
 from capplan.llm.core.serving.asked import Statistic
 from capplan.llm.core.simulation.load_answer import LatencyLimits
 from capplan.report.charts.picture import vector
 from capplan.report.charts.series import Axes, Series, series_chart
-from capplan.report.pages.blocks import Cards, Page
+from capplan.report.pages.blocks import Cards, Page, SigningLine
 from capplan.report.procurement.checks import CHECKS, CHECKS_TITLE, Check
+from capplan.report.procurement.figures import headline_money
+from capplan.report.procurement.money_tables import local_cards, obligation_card
 from capplan.report.sections import (
     Bar,
     BarPart,
@@ -21,6 +25,7 @@ from capplan.report.sections import (
     Block,
     Column,
     KeyFigure,
+    LineRole,
     Lines,
     Listing,
     Medium,
@@ -81,6 +86,7 @@ def _cards(report: ServingReport) -> tuple[KeyFigure, ...]:
             figure="no known price" if best.usd_per_hour is None else f"{best.usd_per_hour:,.2f} USD/h",
             note="" if cost is None else f"{cost:.3g} USD per million output tokens",
         ),
+        *_yearly_cards(report),
         KeyFigure(
             label="TTFT",
             figure=format_seconds(best.ttft_s.expected),
@@ -102,6 +108,51 @@ def _cards(report: ServingReport) -> tuple[KeyFigure, ...]:
             note="limits hold at the worst" if best.holds_at_worst else "limits may break at the worst",
         ),
     )
+
+
+def _as_rented(report: ServingReport) -> PaymentOption | None:
+    """Return what the recommended offer comes to over the years; None without an offer."""
+    best, money = report.fleet.plan.recommended, report.fleet.money
+    if best is None or best.rent is None or money is None:
+        return None
+    return next((payment for payment in money.payments if payment.term is best.rent.term), None)
+
+
+def _yearly_cards(report: ServingReport) -> Iterator[KeyFigure]:
+    """Yield what is signed: the cost of a year and of all years as the load grows, and what is owed."""
+    paid, best, money = _as_rented(report), report.fleet.plan.recommended, report.fleet.money
+    if paid is None or best is None or best.rent is None or money is None:
+        return
+    last = money.years[-1].gpus
+    grown = f"; {last} GPUs in the last year, as the load grows" if last != best.gpus else ""
+    yield KeyFigure(
+        label="Cost per year",
+        figure=f"{headline_money(paid.usd_per_year)} USD",
+        note=f"in the mean of {counted(money.counted_years, 'year')}{grown}; offer of {paid.seller}, {paid.day}",
+    )
+    yield KeyFigure(
+        label=f"Total over {counted(money.counted_years, 'year')}",
+        figure=f"{headline_money(paid.cost.total)} USD",
+        note=f"net present cost {headline_money(paid.cost.present)} USD",
+    )
+    yield obligation_card(
+        best.rent.term.value, paid.cost.yearly, upfront_fraction=best.rent.upfront_fraction, residual_usd=None
+    )
+    yield from local_cards(report.fleet.local, paid.usd_per_year, best.rent.country)
+
+
+def _price_warning(report: ServingReport) -> Iterator[str]:
+    """Yield what speaks against relying on the recommended offer's price on the day of the report."""
+    best = report.fleet.plan.recommended
+    if best is None or best.rent is None:
+        return
+    today = date.fromisoformat(report.created)
+    concerns = Standards(certain_fits=frozenset(), today=today).concerns_of_price(best.rent)
+    if concerns:
+        yield (
+            f"The price of {best.rent.provider} is of {best.rent.date}: {', '.join(concerns)}. Ask for a quote before "
+            "signing."
+        )
 
 
 def _sections(report: ServingReport, figures: Sequence[KeyFigure]) -> tuple[Section, ...]:
@@ -165,8 +216,14 @@ def _summary(report: ServingReport, figures: Sequence[KeyFigure]) -> Section:
     lines += [sentence(note) for note in plan.notes if note == PATIENCE_FILE_WORDS]
     if plan.fits:
         lines.append(disaggregation_line(plan))
-    cards = Cards(figures=figures, on=frozenset({Medium.HTML}))
-    return Section([Lines(lines[:1], look="verdict"), Lines(lines[1:]), cards], key="summary", title="Recommendation")
+    blocks: list[Block] = [
+        Lines(lines[:1], look="verdict"),
+        Lines(list(_price_warning(report)), role=LineRole.WARNING),
+        Lines(lines[1:]),
+        Cards(figures=figures, on=frozenset({Medium.HTML, Medium.MD})),
+        SigningLine(on=frozenset({Medium.HTML, Medium.PDF}) if plan.fits else frozenset()),
+    ]
+    return Section(blocks, key="summary", title="Recommendation")
 
 
 def limit_words(limits: LatencyLimits) -> str:
