@@ -107,8 +107,3 @@ def on_demand_offers(known: Prices) -> dict[str, tuple[Price, ...]]:
 def searched_gpus(gpus: Mapping[str, GpuSpec], rents: Mapping[str, tuple[Price, ...]]) -> tuple[str, ...]:
     """Return the GPUs that are searched where none is named: those of data centres that can be rented."""
     return tuple(gpu.id for gpu in gpus.values() if gpu.id in rents and str(gpu.segment) in _SEARCHED_SEGMENTS)
-
-
-def training_offers(known: Prices) -> dict[str, Price]:
-    """Return the cheapest current on-demand offer of every GPU that has one."""
-    return {gpu: min(offers, key=lambda offer: offer.usd_per_hour) for gpu, offers in on_demand_offers(known).items()}

@@ -29,9 +29,10 @@ def answer_llm_train_estimate(question: LlmTrainEstimateQuestion, context: Conte
     Raises:
         CapplanError: a name is not known, or the job is not possible.
     """
-    from capplan.app.deployments import training_offers
+    from capplan.app.deployments import on_demand_offers
     from capplan.llm.core.training.estimate import estimate_training
     from capplan.llm.core.training.plan import price_training
+    from capplan.llm.core.training.search import run_offer
     from capplan.specs.fitted import load_power_law
     from capplan.specs.rate_laws import load_rate_laws
 
@@ -44,9 +45,10 @@ def answer_llm_train_estimate(question: LlmTrainEstimateQuestion, context: Conte
         network_bytes_per_s=question.network_bytes_per_s,
         own=question.own_run(),
     )
-    offers = training_offers(context.price_list(question.specs)).get(gpu.id)
+    offers = on_demand_offers(context.price_list(question.specs)).get(gpu.id, ())
+    offer = run_offer(offers, gpu, gpus=job.layout.gpus, network_bytes_per_s=question.network_bytes_per_s)
     terms, law = question.terms(), load_power_law()
-    return price_training(estimate, terms, offer=offers, law=law, campaign=constants.campaign)
+    return price_training(estimate, terms, offer=offer, law=law, campaign=constants.campaign)
 
 
 LLM_TRAIN_ESTIMATE = Verb(

@@ -91,7 +91,7 @@ def answer_llm_train_plan(question: LlmTrainPlanQuestion, context: Context) -> "
     Raises:
         CapplanError: a name is not known.
     """
-    from capplan.app.deployments import on_demand_offers, searched_gpus, training_offers
+    from capplan.app.deployments import on_demand_offers, searched_gpus
     from capplan.llm.core.training.plan import PlanConstraints, plan_training
     from capplan.specs.fitted import load_power_law
     from capplan.specs.rate_laws import load_rate_laws
@@ -121,7 +121,7 @@ def answer_llm_train_plan(question: LlmTrainPlanQuestion, context: Context) -> "
                 network_bytes_per_s=question.network_bytes_per_s,
             ),
             terms=question.terms(),
-            offers=training_offers(prices),
+            offers=on_demand_offers(prices),
             calibration=question.constants(),
             laws=load_rate_laws(),
             law=load_power_law(),

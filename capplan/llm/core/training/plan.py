@@ -24,6 +24,7 @@ from capplan.llm.core.training.search import (
     Peaks,
     money_usd,
     prefer_safer,
+    run_offer,
     search_layouts,
 )
 from capplan.llm.core.training.work import training_gpu
@@ -218,7 +219,7 @@ def plan_training(
     gpus: Sequence[GpuSpec],
     asked: PlanConstraints,
     terms: RunTerms,
-    offers: Mapping[str, Price],
+    offers: Mapping[str, Sequence[Price]],
     calibration: TrainingCalibration,
     laws: RateLaws,
     law: PowerLaw,
@@ -241,7 +242,7 @@ def plan_training(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Tools:
-    offers: Mapping[str, Price]
+    offers: Mapping[str, Sequence[Price]]
     calibration: TrainingCalibration
     laws: RateLaws
     law: PowerLaw
@@ -263,14 +264,16 @@ class _Searches:
     def search(self, gpu: GpuSpec, counts: Iterable[int]) -> None:
         """Search and price the best layout of a GPU on each count."""
         tools, asked = self.tools, self.tools.asked
-        network = asked.network_bytes_per_s
-        try:
-            machine = training_gpu(gpu, tools.laws, network_bytes_per_s=network)
-        except CapplanError as error:
-            self.refused[gpu.id] = str(error)
-            return
         self.usable[gpu.id] = gpu.expected_usable_bytes
         for count in counts:
+            offer = self._offer(gpu, count)
+            network = offer.server.network_bytes_per_s if offer and count > offer.instance_gpus else None
+            network = asked.network_bytes_per_s or network
+            try:
+                machine = training_gpu(gpu, tools.laws, network_bytes_per_s=network)
+            except CapplanError as error:
+                self.refused[gpu.id] = str(error)
+                return
             found = self.found[gpu.id, count] = search_layouts(
                 self.job, machine, gpus=count, global_batch=asked.global_batch, batch_slack=asked.batch_slack,
                 calibration=tools.calibration, peaks=self._peaks,
@@ -279,14 +282,18 @@ class _Searches:
                 estimate = estimate_training(
                     found.best.job, gpu, calibration=tools.calibration, laws=tools.laws, network_bytes_per_s=network
                 )
-                offer, campaign = tools.offers.get(gpu.id), tools.calibration.campaign
                 self.priced[gpu.id, count] = price_training(
-                    estimate, tools.terms, offer=offer, law=tools.law, campaign=campaign
+                    estimate, tools.terms, offer=offer, law=tools.law, campaign=tools.calibration.campaign
                 )
+
+    def _offer(self, gpu: GpuSpec, count: int) -> Price | None:
+        network = self.tools.asked.network_bytes_per_s
+        return run_offer(self.tools.offers.get(gpu.id, ()), gpu, gpus=count, network_bytes_per_s=network)
 
     def refine(self, gpu: GpuSpec, deadline_s: float) -> None:
         """Search the fewest GPUs in whole machines that keep a deadline, between the counts that were tried."""
-        unit = self.tools.offers[gpu.id].instance_gpus if gpu.id in self.tools.offers else _USUAL_MACHINE
+        rented = self._offer(gpu, max(self.tools.asked.counts))
+        unit = rented.instance_gpus if rented else _USUAL_MACHINE
 
         def keeps(count: int) -> bool:
             priced = self.priced.get((gpu.id, count))

@@ -1,14 +1,16 @@
 """Search the layouts of a training job on a number of GPUs: the fastest that fits, and what limits the others."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
+from capplan.core.gpus.machines import joined_gpus
 from capplan.core.gpus.prices import Price
+from capplan.core.gpus.spec import GpuSpec
 from capplan.core.numbers import Interval
 from capplan.llm.core.layers import Experts
-from capplan.llm.core.sharding import tensor_refusal
+from capplan.llm.core.sharding import GPUS_PER_SERVER, tensor_refusal
 from capplan.llm.core.training.accuracy import TrainingCalibration
 from capplan.llm.core.training.frameworks import Family
 from capplan.llm.core.training.job import Recompute, Shard, TrainingJob, TrainingLayout, recompute_choices
@@ -273,6 +275,28 @@ def _chunks(total: int, pipeline: int) -> Iterator[int]:
         for chunks in (2, 4):
             if total % (pipeline * chunks) == 0:
                 yield chunks
+
+
+def run_offer(
+    offers: Iterable[Price], gpu: GpuSpec, *, gpus: int, network_bytes_per_s: float | None = None
+) -> Price | None:
+    """Return the offer whose machines hold a run for the least an hour; None where none does.
+
+    Times assume servers of eight GPUs, or of as many as fast links join, in a network. A run in several machines needs
+    one that is known, or stated.
+    """
+    joined = joined_gpus(gpu)
+    needs = min(gpus, max(GPUS_PER_SERVER, joined))
+    links = min(needs, joined) if joined > 2 else 1
+    stated = (replace(offer, own_network_bytes_per_s=network_bytes_per_s) for offer in offers)
+    held = [
+        offer
+        for offer in stated
+        if offer.instance_gpus >= needs
+        and offer.joined >= links
+        and (offer.instance_gpus >= gpus or offer.server.network_bytes_per_s is not None)
+    ]
+    return min(held, key=lambda offer: -(-gpus // offer.instance_gpus) * offer.usd_per_machine_hour, default=None)
 
 
 def money_usd(gpu_hours: Interval, offer: Price, *, gpus: int) -> Interval:

@@ -34,7 +34,7 @@ from capplan.llm.core.training.memory import MemoryScope, bytes_per_parameter, e
 from capplan.llm.core.training.parameters import adapter_parameters
 from capplan.llm.core.training.plan import PlanConstraints, RunTerms, plan_training
 from capplan.llm.core.training.run import Dataset, RunReliability, TrainingRun, checkpoint_bytes, plan_run
-from capplan.llm.core.training.search import Peaks, layouts, money_usd, prefer_safer, search_layouts
+from capplan.llm.core.training.search import Peaks, layouts, money_usd, prefer_safer, run_offer, search_layouts
 from capplan.llm.core.training.step_time import step_time
 from capplan.llm.core.training.work import step_work
 from capplan.llm.read.catalogue import find_in_catalogue
@@ -568,7 +568,7 @@ def test_maxtext_computes_layers_again_by_default() -> None:
 @pytest.mark.parametrize("limit", ["deadline_s", "budget_usd"])
 @pytest.mark.slow
 def test_a_tighter_limit_is_never_cheaper(limit: str) -> None:
-    offers = {"gpu": rented(2.0, gpus=8)}
+    offers = {"gpu": (rented(2.0, gpus=8, joined=8, networked=True),)}
 
     def usd(**limits: float) -> float:
         plan = plan_training(
@@ -775,3 +775,16 @@ def test_adapters_of_every_matrix_count_gate_and_up_apart() -> None:
     # Llama-3-8B, rank 1: q 4096+4096, k and v 4096+1024, o 8192, gate and up 4096+14336 each, down 14336+4096
     per_layer = 8192 + 2 * 5120 + 8192 + 2 * 18432 + 18432
     assert adapter_parameters(model(), Adapter(rank=1)) == 32 * per_layer
+
+
+def test_a_run_in_several_machines_needs_their_network() -> None:
+    # SPEC is a module of a board of eight: eight GPUs fill a machine, sixteen take two.
+    single, board = rented(1.0), rented(2.0, gpus=8, joined=8)
+    cluster = rented(3.0, gpus=8, joined=8, networked=True)
+    assert run_offer([single, board, cluster], SPEC, gpus=1) == single
+    assert run_offer([single, board, cluster], SPEC, gpus=8) == board
+    assert run_offer([single, board, cluster], SPEC, gpus=16) == cluster
+    assert run_offer([single, board], SPEC, gpus=16) is None
+    stated = run_offer([single, board], SPEC, gpus=16, network_bytes_per_s=50e9)
+    assert stated is not None
+    assert (stated.instance_gpus, stated.server.network_bytes_per_s) == (8, 50e9)
