@@ -336,6 +336,10 @@ def _chosen_notes(plan: TrainingPlan, chosen: Sequence[tuple[str, PricedTraining
         run = priced.run
         if run is not None:
             limit += f"; 90 %: {_duration(run.wall_s.low)} to {_duration(run.wall_s.high)}"
+            if plan.asked.deadline_s is not None:
+                kept = run.in_time_probability(plan.asked.deadline_s)
+                chance = "over 99 %" if kept > 0.99 else _percent(kept)
+                limit += f", and within the deadline with a probability of {chance}"
         notes.append(limit + ".")
     return notes
 

@@ -489,6 +489,14 @@ def test_the_rate_of_attention_grows_with_the_sequence() -> None:
     assert found[0] / found[1] == pytest.approx((1 + keys / 2048) / (1 + keys / 32768))
 
 
+def test_a_deadline_at_the_ends_of_the_interval_is_kept_in_one_and_in_nineteen_of_twenty_runs() -> None:
+    step = Interval(low=0.8, expected=1.0, high=1.3)
+    reliability = RunReliability(hours_between_failures=1e12)
+    run = plan_run(job(), step_s=step, tokens=1e9, reliability=reliability, campaign=CALIBRATION.campaign)
+    found = [run.in_time_probability(time_s) for time_s in (run.wall_s.low, run.wall_s.expected, run.wall_s.high)]
+    assert found == pytest.approx([0.05, 0.5, 0.95], abs=1e-4)  # 1.645 deviations are rounded
+
+
 def test_storage_grows_with_the_servers_and_checkpoints_may_be_written_beside_the_job() -> None:
     def run(gpus: int, **stated: object) -> TrainingRun:
         asked = job(layout=TrainingLayout(gpus=gpus, shard=Shard.ZERO3))
