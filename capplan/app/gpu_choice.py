@@ -156,7 +156,12 @@ def _nobody_rents(prices: Prices, filters: PriceFilters, providers: Sequence[str
     ]
     places = {price.country for price in current if price.country} or {price.region for price in current}
     some = f"; there are some in {', '.join(sorted(places))}" if places else ""
-    return f"no on-demand offer {who}{where}is known{some}. `capplan prices import` takes quotes of your own."
+    possible = sum(any(price.may_be_in(name) for name in filters.regions) for price in current)
+    asked = f"; {possible} may be there, for which one must ask (`capplan prices --region`)" if possible else ""
+    return (
+        f"no on-demand offer {who}{where}is known{some}{asked}. `capplan prices update` fetches today's, and `capplan "
+        "prices import` takes quotes of your own."
+    )
 
 
 def affordable(
