@@ -76,6 +76,7 @@ class Quote:
     zones: tuple[float, ...] = ()
     country: str | None = None
     upfront: float | None = None
+    sold_by: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -320,6 +321,7 @@ def _quote(row: Mapping[str, str], table: _Rows) -> Quote:
         zones=tuple(paid.rate * end for end in ends),
         country=row.get("country", "").lower() or None,
         upfront=upfront,
+        sold_by=row.get("sold_by") or None,
     )
 
 
@@ -476,6 +478,7 @@ def _rent_rows(quotes: Sequence[Quote], keys: Mapping[str, str]) -> list[dict[st
             "pricing": quote.term.value, **({"region": quote.region} if quote.region else {}),
             **({"country": quote.country} if quote.country else {}), "per_hour": quote.price,
             **({"upfront": quote.upfront} if quote.upfront is not None else {}),
+            **({"sold_by": quote.sold_by} if quote.sold_by else {}),
             **_shared(quote, keys),
         }
         for quote in _once(quotes)

@@ -40,7 +40,7 @@ _TOP_KEYS = [
 ]  # fmt: skip
 _QUOTE_KEYS = ("sku", "valid_until", "lead_time_days", "warranty_years")
 _ROW_KEYS = ("source", "tier", "kind", "note", *_QUOTE_KEYS)
-_OFFER_KEYS = ("region", "country", "joined", "comparison", "upfront", "zones", *_ROW_KEYS)
+_OFFER_KEYS = ("region", "country", "sold_by", "joined", "comparison", "upfront", "zones", *_ROW_KEYS)
 _HOURLY_KEYS = ["gpu", "instance", "gpus", "pricing", "per_hour", *_OFFER_KEYS]
 _PURCHASE_KEYS = ["gpu", "date", "date_is", "offer", "seller", "price", "gpus", "includes_server", *_ROW_KEYS]
 _PURCHASE_OPTIONAL = ("date_is", "seller", "gpus", "includes_server", *_ROW_KEYS)
@@ -284,7 +284,7 @@ class _PriceReader(Checker):
         Where the machine's type is known and holds more GPUs than the row prices, the whole machine is the offer.
         """
         gpu = self._gpu(f"{key}.gpu", row["gpu"])
-        words = self.words(row, ("instance", "region", "country", "comparison", "note"), prefix=f"{key}.")
+        words = self.words(row, ("instance", "region", "country", "comparison", "note", "sold_by"), prefix=f"{key}.")
         terms = [term.value for term in Term if term is not Term.BUY]
         if row["pricing"] not in terms:
             self.refuse(f"{key}.pricing", f"{row['pricing']!r} is not known; use {', '.join(terms)}")
@@ -328,6 +328,7 @@ class _PriceReader(Checker):
                 zones_usd=zones,
                 minimum_s=self._providers.minimum_s(self._provider),
                 note=words.get("note"),
+                sold_by=words.get("sold_by"),
             )
             for place in self._providers.places(self._provider, words.get("region", "any"), country=code)
         )

@@ -155,6 +155,7 @@ def test_shadeform_prices_are_in_cents_and_hold_in_each_region(tmp_path: Path) -
         ("oslo-norway-1", "no"),
     }
     assert {(price.gpu, price.usd_per_machine_hour, price.joined) for price in found} == {("h100-sxm5-80gb", 19.2, 8)}
+    assert found[0].offer_words.endswith(f"{found[0].region}, resold through Shadeform")
 
 
 def test_runpod_gpus_are_found_by_the_names_of_their_drivers(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ QUOTE_COLUMNS = ("gpu", "term", "provider", "price", "date")
 """Columns that a table of quotes must have; see `OPTIONAL_QUOTE_COLUMNS` for the others."""
 OPTIONAL_QUOTE_COLUMNS = (
     "gpus", "instance", "region", "country", "currency", "includes_server", "sku", "valid_until", "lead_time_days",
-    "warranty_years", "upfront", "date_is", "tier", "source", "note",
+    "warranty_years", "upfront", "sold_by", "date_is", "tier", "source", "note",
 )  # fmt: skip
 
 
@@ -161,6 +161,8 @@ class Price(_KnownPrice):
     that is charged [s], `own_network_bytes_per_s` the network of one GPU to other machines as the user states it, one
     direction [bytes/s]; None where not known.
 
+    `sold_by` names a broker through whom one buys what the provider hosts.
+
     `is_marketplace` marks an offer of a third-party host: a class of its own, because it lasts only while that host
     offers it and no single company answers for it. It competes with vendors' offers only where a buyer admits it.
     `is_beside_sound` marks, within a decision, a cheaper offer of weaker evidence beside the sound one of its GPU and
@@ -192,6 +194,7 @@ class Price(_KnownPrice):
     zones_usd: tuple[float, float] | None = None
     minimum_s: float | None = None
     note: str | None = None
+    sold_by: str | None = None
     own_network_bytes_per_s: float | None = None
 
     def __post_init__(self) -> None:
@@ -224,7 +227,12 @@ class Price(_KnownPrice):
     @property
     def machine_words(self) -> str:
         """Return the machine as the provider names it and where it stands, such as "aws p5.48xlarge, us-east-1"."""
-        return ", ".join(part for part in (f"{self.provider} {self.instance or ''}".strip(), self.region) if part)
+        named = f"{self.provider} {self.instance or ''}".strip()
+        return ", ".join(part for part in (named, self.region, self._broker) if part)
+
+    @property
+    def _broker(self) -> str:
+        return f"resold through {self.sold_by}" if self.sold_by else ""
 
     def machines_for(self, gpus: int, *, together: int = 1) -> int | None:
         """Return how many whole machines hold some GPUs; None where one is too small for those that work together."""
@@ -246,7 +254,7 @@ class Price(_KnownPrice):
     def offer_words(self) -> str:
         """Return the machine that is rented, such as "aws g6.12xlarge, us-east-1"."""
         name = f"{self.provider} {(self.instance or self.gpu).removeprefix(f'{self.provider}_')}"
-        return f"{name}, {self.region}" if self.region else name
+        return ", ".join(part for part in (name, self.region, self._broker) if part)
 
     def is_in(self, wanted: str) -> bool:
         """Return True if the offer certainly stands in a region, country or area."""

@@ -84,7 +84,7 @@ def read_shadeform(document: Mapping[str, Any], reading: Reading) -> Iterator[Fo
                 "provider": provider, "gpu": gpu, "gpus": str(held["num_gpus"]), "instance": instance,
                 "region": place["region"], "term": Term.ON_DEMAND.value,
                 "price": f"{amount(offer['hourly_price']) / 100:g}", **reading.dated(),
-                "note": "resold through Shadeform" + (f"; {stock} on {reading.day}" if stock else ""),
+                "sold_by": "Shadeform", "note": f"{stock} on {reading.day}" if stock else "",
             }  # fmt: skip
 
 
