@@ -54,6 +54,11 @@ class Precision(StrEnum):
         return Variant.AMP if self in (Precision.AMP_FP16, Precision.AMP_BF16) else Variant.FULL
 
     @property
+    def arithmetic(self) -> str:
+        """The number format of products, as vendors name it: bf16 of `AMP_BF16`, fp32 of `FP32_IEEE`."""
+        return self.value.removeprefix("amp-").removesuffix("-ieee")
+
+    @property
     def half_dtype(self) -> str | None:
         """The 16-bit type that stands for "half" in a recording; None where there is none."""
         if self in (Precision.FP16, Precision.AMP_FP16, Precision.INT8, Precision.FP8):
@@ -111,6 +116,12 @@ class Framework(StrEnum):
     def product(self) -> str:
         """Return the software by the name that its maker gives it."""
         return {Framework.TENSORRT: "TensorRT", Framework.ONNXRUNTIME: "ONNX Runtime"}.get(self, "PyTorch")
+
+    @property
+    def called(self) -> str:
+        """Return what executes the graph in a few words, for sentences on where it runs."""
+        ways = {Framework.EAGER: "PyTorch's eager mode", Framework.COMPILE: "torch.compile"}
+        return ways.get(self, self.product if self.is_engine else "torch.compile with CUDA graphs")
 
     @property
     def is_replayed(self) -> bool:

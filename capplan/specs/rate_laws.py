@@ -5,10 +5,11 @@ others as they are.
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import date
 from functools import lru_cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from capplan.core.gpus.rate_laws import (
@@ -23,8 +24,10 @@ from capplan.core.gpus.rate_laws import (
     SustainedShareLaw,
     Transfer,
 )
+from capplan.core.gpus.software import DtypeGap, Emulated, FrameworkRuns, OperatorHome, SoftwareSupport
 from capplan.core.latency.classes import ALL_CLASSES
 from capplan.core.records import NumberRange
+from capplan.core.workload import Framework
 from capplan.files import Stamp, stamp
 from capplan.specs.folders import calibration_file
 from capplan.specs.strict_yaml import Tree, dump_yaml, read_versioned
@@ -97,7 +100,28 @@ def load_origins(path: Path) -> tuple[LawsOrigin, ...]:
 def _read(path: Path) -> tuple[RateLaws, tuple[LawsOrigin, ...]]:
     shown = f"calibrations/{path.name}"
     document = read_versioned(path, what="a file of rate laws", version=SCHEMA_VERSION, shown=shown)
-    return _LawReader(shown, shown).laws(document)
+    laws, origins = _LawReader(shown, shown).laws(document)
+    return replace(laws, software=load_software_support()), origins
+
+
+class _SoftwareReader(YamlRecordReader):
+    """Reads which software runs on which devices."""
+
+    shipped = "software-support.yaml"
+    what = "a table of software"
+    version = 1
+    optional = tuple(Framework)
+    retired = MappingProxyType(dict.fromkeys((FrameworkRuns, DtypeGap, OperatorHome, Emulated), ("source",)))
+
+
+@lru_cache(maxsize=1)
+def load_software_support() -> SoftwareSupport:
+    """Read the frameworks, number formats and operators that devices run.
+
+    Raises:
+        SpecError: The file is missing, not strict YAML, of another schema, or has unknown or missing keys.
+    """
+    return _SoftwareReader.load(SoftwareSupport)
 
 
 def dump_rate_laws(laws: RateLaws, origins: tuple[LawsOrigin, ...]) -> str:

@@ -26,10 +26,11 @@ from capplan.verbs.statement.words import checking_pictures
 if TYPE_CHECKING:
     from capplan.app.gpu_choice import GpuRequest
     from capplan.app.models import Model
+    from capplan.core.gpus.spec import GpuSpec
     from capplan.core.memory.advice import Alternative
     from capplan.core.memory.summary import MemoryResult
     from capplan.core.pipelines.prepared import PipelineMemory
-    from capplan.core.trace.types import Trace
+    from capplan.core.trace.types import Recording, Trace
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,8 +104,10 @@ def answer_memory(question: MemoryQuestion, context: Context) -> "MemoryResult |
     model = open_model(source, feedback=context.feedback)
     batch = question.batch or model.usual_batch(workload.configuration)
     trace = model.trace_at(workload.configuration, batch)
+    recording = trace.recording(workload.configuration)
     if question.strict:
-        refuse_uncertain(model.words, trace.recording(workload.configuration))
+        refuse_uncertain(model.words, recording)
+    _refuse_unrunnable(chosen if names_gpus else (), workload, recording)
     memory = MemoryModel(
         trace=_with_recordings_for_advice(model, trace, workload) if question.advice else trace,
         workload=workload,
@@ -122,6 +125,18 @@ def answer_memory(question: MemoryQuestion, context: Context) -> "MemoryResult |
         rule_gpus=[gpu for gpu in chosen if is_takeable(gpu)],
     )
     return MemoryResult(answer=summary, model=memory)
+
+
+def _refuse_unrunnable(gpus: "Sequence[GpuSpec]", workload: Workload, recording: "Recording") -> None:
+    """Refuse GPUs that do not run the framework, its number format or a kernel of the model."""
+    from capplan.core.latency.device import missing_kernels, unsupported
+    from capplan.specs.rate_laws import load_rate_laws
+
+    laws = load_rate_laws()
+    for gpu in gpus:
+        found = unsupported(gpu, workload, laws) or missing_kernels(recording, gpu, laws.software)
+        if found is not None:
+            raise UsageError(f"{found.reason}.")
 
 
 def _usual_shardings(workload: Workload, rank_count: int) -> Sequence[ModelSharding]:

@@ -8,7 +8,15 @@ import pytest
 
 from capplan.core.gpus.rate_laws import GUESSED_LAWS, QuantisedLaws, StreamingCost
 from capplan.errors import SpecError
-from capplan.specs.rate_laws import SECTIONS, LawsOrigin, dump_rate_laws, load_origins, load_rate_laws, replace_sections
+from capplan.specs.rate_laws import (
+    SECTIONS,
+    LawsOrigin,
+    dump_rate_laws,
+    load_origins,
+    load_rate_laws,
+    load_software_support,
+    replace_sections,
+)
 
 ORIGIN = LawsOrigin(sections=SECTIONS, made=date(2026, 11, 22), command="by hand", data="none")
 LAWS = replace(
@@ -17,6 +25,7 @@ LAWS = replace(
     streaming=StreamingCost(in_half=0.025, in_single=0.0125, typical_demand=4.5, most_demand=16.0),
     hosts=replace(GUESSED_LAWS.hosts, reference_year=2020.5),
     quantised=QuantisedLaws(slowdown={"fp8_block": 1.44}, half_width={"fp8_block": 0.48}),
+    software=load_software_support(),  # of a file of its own, whatever file holds the laws
 )
 
 

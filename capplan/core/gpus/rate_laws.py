@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from statistics import median
 
+from capplan.core.gpus.software import SoftwareSupport
 from capplan.core.gpus.spec import GpuSpec, MeasuredRate, Microbenchmark, PeakKind, Quality, Regime, Segment
 
 
@@ -144,7 +145,7 @@ class RateLaws:
     element of an image's row. [FLOP] `gathered_bytes` is what reading one element counts as where channels-last images
     are written row-major. `cuda_call` is how many times as long a call of PyTorch takes on CUDA tensors as on those of
     the CPU: its allocator, streams, cuDNN's plans and the model's own Python. `block_bytes` is what one thread block
-    streams at most in a clock. [bytes]
+    streams at most in a clock. [bytes] `software` says which frameworks, formats and operators run on which devices.
     """
 
     sustained: SustainedLaws
@@ -164,6 +165,7 @@ class RateLaws:
     transfer: Transfer
     quantised: QuantisedLaws
     data_parallel: DataParallelLaws = field(default_factory=DataParallelLaws)
+    software: SoftwareSupport = field(default_factory=SoftwareSupport)
 
 
 _ANY_CHIP = SustainedShareLaw(

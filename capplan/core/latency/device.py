@@ -15,6 +15,7 @@ from capplan.core.gpus.rate_laws import (
     streaming_share,
     vector_share,
 )
+from capplan.core.gpus.software import SoftwareSupport
 from capplan.core.gpus.spec import GpuSpec, MeasuredRate, Microbenchmark, PeakKind, Quality
 from capplan.core.latency import classes as kinds
 from capplan.core.latency.calibration import HostCosts
@@ -33,15 +34,12 @@ _LEAST_TENSOR_GAIN = 1.1
 _NARROW = (PeakUse.HALF, PeakUse.INT8, PeakUse.FP8, PeakUse.FP4)
 
 _TENSOR_CORES_SINCE = (7, 0)
-_COMPILED = (Framework.COMPILE, Framework.COMPILE_GRAPHS)
-_TRITON_SINCE = (7, 0)
-"""Triton, which compiles Inductor's kernels, supports no older GPUs: `GPUTooOldForTriton` in torch/_inductor/exc.py."""
 _TF32_MATMULS_BY_DEFAULT_BEFORE = (1, 12)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unsupported:
-    """Why a GPU cannot run a workload; `lacking` names what it lacks in a word or two, for summaries."""
+    """Why a GPU has no estimate of a workload; `lacking` says it in a few words, as "cannot run fp8", for summaries."""
 
     reason: str
     lacking: str = ""
@@ -83,17 +81,16 @@ def device_rates(
     """Return a GPU's rates for a workload, printed and sustained, or what it lacks."""
     if gpu.is_cpu:
         return cpu_rates(gpu, workload)
-    if workload.framework in _COMPILED and (gpu.compute_capability or _TRITON_SINCE) < _TRITON_SINCE:
-        held, needed = (".".join(map(str, version)) for version in (gpu.compute_capability or (), _TRITON_SINCE))
-        reason = f"torch.compile needs compute capability {needed}; {gpu.id} has {held}"
-        return Unsupported(reason=reason, lacking=workload.framework.value)
+    if (refused := unsupported(gpu, workload, laws)) is not None:
+        return refused
+    emulated = laws.software.emulation(gpu, workload.framework, workload.precision)
     vector = gpu.peak(PeakKind.FP32)
-    half = _half_peak(gpu, workload.precision)
+    half = vector if emulated else _half_peak(gpu, workload, laws.software)
     single = _single_peaks(gpu, workload)
     if workload.precision.half_dtype and half is None:
-        return _lacks(gpu, workload.precision)
+        return _lacks(gpu, "fp16" if workload.precision.needs_engine else workload.precision.arithmetic)
     if single is None:
-        return _lacks(gpu, workload.precision)
+        return _lacks(gpu, "tf32" if workload.precision is Precision.TF32 else "fp32")
     if vector is None:
         vector = single[1]
     convolution, matmul = single
@@ -106,8 +103,11 @@ def device_rates(
     printed[PeakUse.FP8] = gpu.peak(PeakKind.FP8) or half or vector
     printed[PeakUse.FP4] = gpu.peak(PeakKind.FP4) or printed[PeakUse.FP8]
     on_tensor_cores = _on_tensor_cores(gpu, printed, vector)
+    on_tensor_cores[PeakUse.HALF] &= emulated is None
+    peaks = _sustained(gpu, printed, on_tensor_cores, laws.sustained, use_own=use_own)
+    peaks[PeakUse.HALF] *= emulated.share if emulated else 1.0
     return DeviceRates(
-        peaks_flops_per_s=_sustained(gpu, printed, on_tensor_cores, laws.sustained, use_own=use_own),
+        peaks_flops_per_s=peaks,
         printed_flops_per_s=printed,
         bandwidth_bytes_per_s=gpu.memory_bandwidth_bytes_per_s
         * copy_share(gpu, laws.sustained, use_own=use_own).fraction
@@ -170,16 +170,26 @@ def _issued(gpu: GpuSpec, laws: RateLaws) -> float:
     return gpu.unit_count * gpu.boost_clock_hz * vector_share(gpu, laws.sustained).fraction * _ISSUED_PER_CLOCK
 
 
-def missing_kernels(recording: Recording, gpu: GpuSpec) -> Unsupported | None:
-    """Return why a GPU lacks kernels that a recording asks for by name; None where it has them all.
+def unsupported(gpu: GpuSpec, workload: Workload, laws: RateLaws) -> Unsupported | None:
+    """Return why a GPU does not run a workload's framework and number format; None where nothing speaks against it."""
+    found = laws.software.problem(gpu, workload.framework, workload.precision)
+    return None if found is None else Unsupported(reason=found[0], lacking=f"cannot run {found[1]}")
+
+
+def missing_kernels(recording: Recording, gpu: GpuSpec, software: SoftwareSupport) -> Unsupported | None:
+    """Return why a GPU lacks kernels that a recording asks for by name or dtype; None where it has them all.
 
     Kernels that compute in 16 bits run anywhere; a GPU without a CUDA compute capability must state a rate for narrower
     arithmetic.
     """
+    dtypes = {tensor.dtype for kernel in recording.kernels for tensor in kernel.outputs if tensor.shape}
+    found = software.lacking(gpu, dtypes=dtypes, operators=dict.fromkeys(kernel.name for kernel in recording.kernels))
+    if found is not None:
+        return Unsupported(reason=found[0], lacking=f"cannot run {found[1]}")
     for kernel in recording.kernels:
         if asked_backend(kernel) is AttentionBackend.FLASH_3 and gpu.compute_capability != HOPPER:
             reason = f"attention by flash-3 needs a GPU of compute capability 9.0 (Hopper), which {gpu.id} is not"
-            return Unsupported(reason=reason, lacking="flash-3")
+            return Unsupported(reason=reason, lacking="cannot run flash-3")
         needed = kernel.attributes.get("capability")
         if not isinstance(needed, int):
             continue
@@ -188,10 +198,10 @@ def missing_kernels(recording: Recording, gpu: GpuSpec) -> Unsupported | None:
             major, minor = gpu.compute_capability
             if 10 * major + minor < needed:
                 reason = f"{scheme} needs compute capability {needed / 10:.1f}; {gpu.id} has {major}.{minor}"
-                return Unsupported(reason=reason, lacking=str(scheme))
+                return Unsupported(reason=reason, lacking=f"cannot run {scheme}")
         elif (kind := _NEEDED_RATES.get(kernel.inputs[0].dtype)) is not None and not gpu.peak(kind):
             reason = f"{gpu.id} has no peak rate for {kind.value}, which {scheme} computes in"
-            return Unsupported(reason=reason, lacking=str(scheme))
+            return Unsupported(reason=reason, lacking=f"cannot run {scheme}")
     return None
 
 
@@ -238,18 +248,20 @@ def _sustained(
     return rates
 
 
-def _half_peak(gpu: GpuSpec, precision: Precision) -> float | None:
+def _half_peak(gpu: GpuSpec, workload: Workload, software: SoftwareSupport) -> float | None:
     """Return the rate of 16-bit products, which PyTorch accumulates in fp32.
 
     Before tensor cores this means fp32 arithmetic on 16-bit data: `ConvolutionDescriptor::set` in
-    aten/src/ATen/cudnn/Descriptors.h, and cuBLAS with `CUDA_R_32F`. Twice the rate of a P100 in fp16 is never used.
+    aten/src/ATen/cudnn/Descriptors.h, and cuBLAS with `CUDA_R_32F`: PyTorch never uses a P100's twice as fast fp16.
+    Some engines add up in fp16 there.
     """
-    if precision.half_dtype == "bfloat16":
+    if workload.precision.half_dtype == "bfloat16":
         return gpu.peak(PeakKind.BF16)
-    tensor = gpu.peak(PeakKind.FP16)
+    tensor, single = gpu.peak(PeakKind.FP16), gpu.peak(PeakKind.FP32)
+    vector = gpu.peak(PeakKind.FP16_VECTOR)
     if tensor is None and gpu.compute_capability is not None and gpu.compute_capability < _TENSOR_CORES_SINCE:
-        return gpu.peak(PeakKind.FP32)
-    return tensor or max(gpu.peak(PeakKind.FP16_VECTOR) or 0.0, gpu.peak(PeakKind.FP32) or 0.0) or None
+        return vector if vector and software.adds_in_half(gpu, workload.framework) else single
+    return tensor or max(vector or 0.0, single or 0.0) or None
 
 
 def _single_peaks(gpu: GpuSpec, workload: Workload) -> tuple[float, float] | None:
@@ -268,10 +280,12 @@ def _single_peaks(gpu: GpuSpec, workload: Workload) -> tuple[float, float] | Non
     return tensor, vector if plain else tensor
 
 
-def _lacks(gpu: GpuSpec, precision: Precision) -> Unsupported:
+def _lacks(gpu: GpuSpec, needed: str) -> Unsupported:
     held = ", ".join(kind.value for kind, rate in gpu.peak_flops_per_s.items() if rate)
-    reason = f"{gpu.id} has no peak rate for {precision}; its spec states {held or 'none'}"
-    return Unsupported(reason=reason, lacking=str(precision))
+    if needed == "tf32":  # a format that only some units have: without them nothing runs in it
+        return Unsupported(reason=f"{gpu.id} has no tf32; its spec states {held}", lacking="cannot run tf32")
+    reason = f"how fast {gpu.id} runs {needed} is not known: its spec states {held or 'no rate'}"
+    return Unsupported(reason=reason, lacking=f"without a known rate for {needed}")
 
 
 _SINGLE_SHARE, _HALF_SHARE, _COPY_SHARE = 0.55, 0.35, 0.6
@@ -283,7 +297,7 @@ def cpu_rates(cpu: GpuSpec, workload: Workload) -> DeviceRates | Unsupported:
     """Return a CPU's rates for a workload, printed and sustained, or what it lacks."""
     if workload.framework is not Framework.EAGER:
         reason = f"{cpu.id} is a CPU, and CPUs are estimated in eager mode alone, not under {workload.framework.value}"
-        return Unsupported(reason=reason, lacking=workload.framework.value)
+        return Unsupported(reason=reason, lacking=f"cannot run {workload.framework.value}")
     single = cpu.peak(PeakKind.FP32)
     if single is None:
         return Unsupported(reason=f"{cpu.id} has no peak rate for fp32 in its spec")
@@ -294,7 +308,7 @@ def cpu_rates(cpu: GpuSpec, workload: Workload) -> DeviceRates | Unsupported:
         lacks = f"{cpu.id} has no instructions for {workload.precision}"
         others = f"{cpu.id} is a CPU, and CPUs are estimated in fp32 and bf16 alone, not in {workload.precision}"
         reason = lacks if workload.precision.half_dtype == "bfloat16" else others
-        return Unsupported(reason=reason, lacking=str(workload.precision))
+        return Unsupported(reason=reason, lacking=f"cannot run {workload.precision}")
     printed = np.full(len(PeakUse), np.inf)
     printed[PeakUse.HALF] = half or single
     printed[[PeakUse.CONVOLUTION_32, PeakUse.MATMUL_32, PeakUse.VECTOR]] = single

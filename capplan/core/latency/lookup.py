@@ -239,7 +239,7 @@ def is_timed_architecture(calibration: Calibration, gpu: GpuSpec) -> bool:
 def steps_timed(calibration: Calibration, gpu: GpuSpec, workload: Workload) -> int:
     """Return how many whole steps were timed on a GPU in a workload's number formats: single, or 16 bits."""
     own = calibration.gpus.get(gpu.id)
-    if own is None:
+    if own is None or calibration.laws.software.emulation(gpu, workload.framework, workload.precision):
         return 0
     return own.single_steps if precision_key(workload) == "single" else own.rows - own.single_steps
 
@@ -362,6 +362,8 @@ def _sides(calibration: Calibration, cell: IntervalWidth, gpu: GpuSpec, workload
         squares += _between(calibration, cell, gpu) ** 2
         squares += unseen_half_width(calibration, gpu) ** 2
     squares += _between_versions(calibration, workload) ** 2
+    emulated = calibration.laws.software.emulation(gpu, workload.framework, workload.precision)
+    squares += emulated.half_width**2 if emulated else 0.0
     if calibration.serves != workload_kind(workload) or cell.rows < _FEW_ROWS:
         squares += UNCALIBRATED_WORKLOAD**2
     return _widened(cell, squares)
@@ -431,11 +433,12 @@ def calibration_notes(calibration: Calibration | None, gpu: GpuSpec, workload: W
     notes = []
     source = architecture_source(calibration, gpu)
     evidence = gpu_evidence(calibration, gpu, workload).evidence
+    emulated = calibration.laws.software.emulation(gpu, workload.framework, workload.precision)
     if source is None:
         notes.append(f"architecture {architecture_key(gpu)} was never calibrated, nor a relative of it{WIDER}")
     elif source != architecture_key(gpu):
         notes.append(f"architecture {architecture_key(gpu)} was never calibrated: taken from {source}{WIDER}")
-    elif evidence is Evidence.OTHER_PRECISION:
+    elif evidence is Evidence.OTHER_PRECISION and not emulated:
         formats = {"single": ("16 bits", "single precision"), "half": ("single precision", "16 bits")}
         timed, asked = formats[precision_key(workload)]
         notes.append(f"steps were timed on {gpu.id} in {timed} alone: {asked} is taken from other GPUs{WIDER}")
@@ -443,6 +446,9 @@ def calibration_notes(calibration: Calibration | None, gpu: GpuSpec, workload: W
         notes.append(f"single kernels were timed on {gpu.id}, no whole step{WIDER}")
     elif not is_known(calibration, gpu):
         notes.append(f"nothing was timed on {gpu.id}: taken from its spec sheet and architecture{WIDER}")
+    if emulated:
+        word = workload.precision.arithmetic
+        notes.append(f"{gpu.id} has no {word} instructions: products run in fp32 on converted operands{WIDER}")
     version = torch_source(calibration, workload.torch_version)
     if version is not None and version != workload.torch_version:
         notes.append(f"torch {torch_key(workload.torch_version)} taken as {torch_key(version)}{WIDER}")
@@ -473,6 +479,8 @@ def gpu_evidence(calibration: Calibration | None, gpu: GpuSpec, workload: Worklo
     if steps > 0:
         return GpuEvidence(evidence=Evidence.MEASURED, reason=f"{steps} {asked} steps in {formats} timed on this GPU")
     if own is not None and own.rows > 0:
+        held = calibration.laws.software.emulation(gpu, workload.framework, workload.precision)
+        formats = f"{workload.precision.arithmetic}, which runs in fp32" if held else formats
         reason = f"{own.rows} {asked} steps timed on this GPU, none in {formats}"
         return GpuEvidence(evidence=Evidence.OTHER_PRECISION, reason=reason)
     if own is not None or has_microbenchmarks(gpu):

@@ -142,7 +142,10 @@ def _estimate_alike(
     step: ExecutedStep, *, gpus: Sequence[GpuSpec], batches: Sequence[int], anchors: Sequence[int]
 ) -> tuple[_Answer, ...]:
     """Estimate devices that one calibration serves."""
-    rates = [missing_kernels(step.recording, gpu) or device_rates(gpu, step.workload, step.laws) for gpu in gpus]
+    rates = [
+        missing_kernels(step.recording, gpu, step.laws.software) or device_rates(gpu, step.workload, step.laws)
+        for gpu in gpus
+    ]
     runnable = [(gpu, rate) for gpu, rate in zip(gpus, rates, strict=True) if isinstance(rate, DeviceRates)]
     answers: dict[str, tuple[LatencyEstimate, ...]] = {}
     if runnable:

@@ -262,7 +262,7 @@ def latencies_under_cap(
     made: list[Row] = []
     for gpu, row in zip(gpus, rows, strict=True):
         if not isinstance(row, Unsupported) and (refused := law.refusal(gpu)):
-            made.append(Unsupported(reason=refused, lacking="the power limit"))
+            made.append(Unsupported(reason=refused, lacking="cannot be capped so"))
         elif isinstance(row, Unsupported) or not law.caps(gpu):
             made.append(row)
         else:

@@ -245,7 +245,7 @@ class Rejection:
 
     `needed` and `available` are in the constraint's base unit: bytes, seconds, samples per second or watts;
     None where the GPU cannot run the workload at all. `min_gpus` is a bound for rejections by
-    memory: the weights sharded evenly. `lacking` names what a GPU lacks that cannot run the workload.
+    memory: the weights sharded evenly. `lacking` says in a few words why a GPU has no estimate.
     """
 
     gpu: GpuSpec

@@ -276,7 +276,7 @@ class TraceStage:
 
 _PACKED_NOTE = (
     "layers that torch.ao quantised (quantize_dynamic, convert) keep packed weights, counted as they are stored; "
-    "PyTorch runs them on CPUs alone, so figures for a GPU suppose a kernel that reads the same bytes"
+    "PyTorch runs them on CPUs alone"
 )
 _DRAWS_NOTE = (
     "what the model runs may change from call to call: its forward draws random numbers from Python's or numpy's "

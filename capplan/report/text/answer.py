@@ -229,9 +229,9 @@ def _fits_lines(plan: Plan, width: int) -> list[Line]:
     if not plan.fits:
         return [labelled("Fits", head), *_all_misses(plan, nearest)]
     some = [f"{miss.gpu.id}{_at(plan, miss)} {_short_reason(miss)}" for miss in nearest if miss.needed]
-    unable = Counter(miss.lacking or str(plan.workload.precision) for miss in nearest if not miss.needed)
+    unable = Counter(miss.lacking or f"cannot run {plan.workload.precision}" for miss in nearest if not miss.needed)
     parts = [f"{head}; nearest misses: {some[0]}", *some[1:]] if some else [head]
-    parts += [f"{count} cannot run {lacking}" for lacking, count in unable.most_common()]
+    parts += [f"{count} {lacking}" for lacking, count in unable.most_common()]
     return [_fitted("Fits", parts, width=width, rest="; {} more", separator="; ")]
 
 

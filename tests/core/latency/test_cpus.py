@@ -52,10 +52,10 @@ def test_an_unmeasured_cpu_sustains_less_than_is_printed() -> None:
 @pytest.mark.parametrize(
     ("workload", "lacking"),
     [
-        (Workload(precision=Precision.FP16), "fp16"),
+        (Workload(precision=Precision.FP16), "cannot run fp16"),
         (Workload(precision=Precision.TF32), ""),
-        (Workload(framework=Framework.TENSORRT), "tensorrt"),
-        (Workload(framework=Framework.COMPILE), "compile"),
+        (Workload(framework=Framework.TENSORRT), "cannot run tensorrt"),
+        (Workload(framework=Framework.COMPILE), "cannot run compile"),
     ],
 )
 def test_what_a_cpu_cannot_run_is_said(workload: Workload, lacking: str) -> None:

@@ -90,8 +90,8 @@ def test_a_card_without_the_precision_says_what_it_has():
     (answer,) = estimate_latencies(
         ExecutedStep.of(linear_recording(), Workload(precision=Precision.BF16)), gpus=[turing], batches=[1]
     )
-    reason = "round has no peak rate for bf16; its spec states fp32, fp16"
-    assert answer == Unsupported(reason=reason, lacking="bf16")
+    reason = "how fast round runs bf16 is not known: its spec states fp32, fp16"
+    assert answer == Unsupported(reason=reason, lacking="without a known rate for bf16")
 
 
 def test_no_gpus_give_no_answers():
