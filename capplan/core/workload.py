@@ -37,9 +37,10 @@ class Precision(StrEnum):
 
     @classmethod
     def _missing_(cls, value: object) -> "Precision | None":
-        """Read torch's names, such as float16 and torch.bfloat16."""
+        """Read torch's names, such as float16 and torch.bfloat16, in any case."""
         word = str(value).casefold().removeprefix("torch.")
-        return cls(PRECISION_ALIASES[word]) if word in PRECISION_ALIASES else None
+        word = PRECISION_ALIASES.get(word, word)
+        return next((each for each in cls if each.value == word), None)
 
     @property
     def needs_engine(self) -> bool:

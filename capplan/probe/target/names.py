@@ -22,6 +22,8 @@ _KEY = re.compile(rb"^\s*[\"'](\w+)[\"']\s*:", re.MULTILINE)
 """timm's tables of names that models had in earlier releases, and a name in one."""
 ZOOS = ("torchvision", "timm")
 """The libraries whose models are listed in their sources."""
+_AS_IMPORTED = re.compile(r"^(torchvision|timm)\.models[.:](?:\w+\.)*(?=\w+$)")
+"""How code names a zoo's model: torchvision.models.resnet50, torchvision.models.detection.ssd300_vgg16."""
 _ELSEWHERE: Mapping[str, str] = {
     "yolo": "YOLO models come from ultralytics: write a file with `net = YOLO(...).model` and name FILE.py:net",
     "sam": "give the code that builds it, as FILE.py:Name or package.module:Name",
@@ -33,6 +35,7 @@ def canonical_words(words: str) -> str:
     """Return a model's words with a library's name as the library writes it; anything else as it is."""
     if "://" in words:
         raise UsageError(f"{words} would be downloaded, and nothing is: save it, and name the file or hf:config.json.")
+    words = _AS_IMPORTED.sub(r"\1:", words)
     prefix, colon, rest = words.partition(":")
     if colon and prefix not in ZOOS:
         return words

@@ -51,7 +51,16 @@ def as_requested(target: Target, request: InputRequest) -> Target:
     )
 
 
+def _elsewhere_called(words: str) -> str | None:
+    """Return what a model is called here that hubs and imports call otherwise; None where nothing is known of it."""
+    hub, slash, name = words.removeprefix("hf-hub:").partition("/")
+    if slash and hub == "timm" and not is_file(words):
+        return f"{words} is timm's: write timm:{name}. No weights are loaded."
+    return None
+
+
 def _find_target(words: str, request: InputRequest) -> Target:
+    words = words.removeprefix("hf-hub:") if words.startswith("hf-hub:timm/") else words
     kind, colon, rest = words.partition(":")
     if kind == "torchvision" and colon:
         from capplan.probe.target.sources.image_zoos import torchvision_target
@@ -85,6 +94,8 @@ def _find_target(words: str, request: InputRequest) -> Target:
         from capplan.probe.target.sources.graph_files import torchscript_target
 
         return torchscript_target(Path(words), request)
+    if (said := _elsewhere_called(words)) is not None:
+        raise UsageError(said)
     if "/" in words or Path(words).suffix in SUFFIXES or is_file(words):
         raise UsageError(_refusal(Path(words)))
     return _bare_target(words, request)
@@ -99,7 +110,8 @@ def _refusal(path: Path) -> str:
     if path.suffix == ".json":
         return f"{path} is not a model by itself: write hf:{path} for a transformers config."
     if not is_file(path):
-        return f"there is no model or file {path}. {instead}"
+        hub = " Nothing is downloaded from the Hugging Face Hub: save the config.json, and write hf:config.json."
+        return f"there is no model or file {path}. {instead}{hub if len(path.parts) == 2 and not path.suffix else ''}"
     if path.suffix == ".gguf":
         return f"{path} holds quantised weights for llama.cpp: `capplan llm memory {path}` reads it. {instead}"
     if path.suffix in (".engine", ".plan"):

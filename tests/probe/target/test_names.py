@@ -39,6 +39,8 @@ def test_names_of_earlier_releases_are_taken_as_the_library_takes_them(words: st
         ("timm:ViT_Base_Patch16_224", "timm:vit_base_patch16_224"),
         ("ResNet-50.a1_in1k", "resnet50.a1_in1k"),
         ("torchvision:ViT-B-16", "torchvision:vit_b_16"),
+        ("torchvision.models.resnet50", "torchvision:resnet50"),
+        ("torchvision.models.detection.ssd300_vgg16", "torchvision:ssd300_vgg16"),
     ],
 )
 def test_names_as_people_write_them(typed: str, meant: str) -> None:
@@ -62,6 +64,23 @@ def test_unknown_names_are_refused_with_the_nearest() -> None:
         canonical_words("resnet5O")
     with pytest.raises(UnknownNameError, match="ultralytics"):
         canonical_words("yolov8n")
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [("timm/resnet50.a1_in1k", "timm:resnet50.a1_in1k"), ("hf-hub:timm/resnet50.a1_in1k", "timm:resnet50.a1_in1k"),
+     ("facebook/dinov2-base", "hf:config.json")],
+)  # fmt: skip
+def test_names_of_a_hub_are_answered_with_what_does(words: str, hint: str) -> None:
+    with pytest.raises(UsageError, match=hint):
+        load_target(words, request=InputRequest())
+
+
+@pytest.mark.zoo
+def test_a_vision_transformer_is_built_for_the_images_asked_for() -> None:
+    """By hand: 14 x 14 patches of 364 x 490 pixels are 26 x 35 tokens, beside a class token and four registers."""
+    model = load_target("timm:vit_small_patch14_reg4_dinov2", request=InputRequest(size=(3, 364, 490))).build()
+    assert model.pos_embed.shape[1] == 26 * 35
 
 
 def test_nothing_is_downloaded() -> None:

@@ -251,9 +251,15 @@ def test_the_source_hash_follows_the_file(net: str) -> None:
         ("torchvision:resnet50", 25_557_032),
         ("torchvision:vit_b_16", 86_567_656),
         ("torchvision:regnet_y_400mf", 4_344_144),
-        ("torchvision:googlenet", 13_004_888),
-        # published with frozen batch norms; without weights torchvision's 26,560 have a trainable scale and shift
-        ("torchvision:fasterrcnn_resnet50_fpn", 41_755_286 + 2 * 26_560),
+        # torchvision builds another network without weights: auxiliary heads, batch norms that are trained
+        ("torchvision:googlenet", 6_624_904),
+        ("torchvision:deeplabv3_resnet50", 42_004_074),
+        ("torchvision:fasterrcnn_resnet50_fpn", 41_755_286),
+        ("torchvision:maskrcnn_resnet50_fpn", 44_401_393),
+        ("torchvision:keypointrcnn_resnet50_fpn", 59_137_258),
+        ("torchvision:retinanet_resnet50_fpn", 34_014_999),
+        ("torchvision:fcos_resnet50_fpn", 32_269_600),
+        ("torchvision:ssd300_vgg16", 35_641_826),
         ("timm:vit_base_patch16_224", 86_567_656),
         ("timm:resnet50.a1_in1k", 25_557_032),
         ("hf:bert", 109_482_240),
@@ -262,6 +268,18 @@ def test_the_source_hash_follows_the_file(net: str) -> None:
 )
 def test_zoo_models_have_their_published_parameters(words: str, params: int) -> None:
     assert parameters(on_meta(find(words))) == params
+
+
+@pytest.mark.zoo
+def test_detectors_train_three_stages_of_their_backbone_as_with_weights() -> None:
+    """By hand: the weights of the stem, and of the first stage's three blocks with their shortcut, are frozen."""
+    stem, block = 64 * 3 * 7 * 7, 64 * 64 * 3 * 3 + 64 * 256
+    first = (64 * 64 + block) + 64 * 256 + 2 * (256 * 64 + block)
+    frozen = sum(
+        held.numel() for held in on_meta(find("torchvision:maskrcnn_resnet50_fpn")).parameters()
+        if not held.requires_grad
+    )  # fmt: skip
+    assert frozen == stem + first == 222_400
 
 
 @pytest.mark.zoo

@@ -1,8 +1,13 @@
 """torchvision and timm: models by name, inputs from their weights' transforms and configs."""
 
+import contextlib
 import inspect
+from collections.abc import Iterator, Mapping
 from types import ModuleType
 from typing import Any
+from unittest import mock
+
+import torch
 
 from capplan.errors import UnknownNameError, UsageError
 from capplan.probe.foreign.libraries import call_with_arguments, import_library, import_torchvision
@@ -47,7 +52,7 @@ def timm_target(name: str, request: InputRequest) -> Target:
     _check_tag(timm, name)
     words = full_words(f"timm:{name}", request)
     refuse_seq_len(words, request)
-    arguments = dict(request.arguments)
+    arguments = {**_image_size(timm, name, request), **dict(request.arguments)}
     return Target(
         name=name,
         words=words,
@@ -57,6 +62,16 @@ def timm_target(name: str, request: InputRequest) -> Target:
         versions=versions_of("torch", "timm"),
         source_sha256=source_sha256(timm.model_entrypoint(name)),
     )
+
+
+def _image_size(timm: ModuleType, name: str, request: InputRequest) -> dict[str, Any]:
+    """Return the argument that builds a model for the images asked for, where it takes those of its size alone."""
+    config = timm.models.get_pretrained_cfg(name)
+    said = {key for key, _ in request.arguments} & {"img_size", "dynamic_img_size"}
+    if request.size is None or said or config is None or not config.fixed_input_size:
+        return {}
+    area = tuple(request.size[-2:])
+    return {} if area == tuple(config.input_size[-2:]) else {"img_size": area}
 
 
 def _check_tag(timm: ModuleType, name: str) -> None:
@@ -104,30 +119,109 @@ def torchvision_target(name: str, request: InputRequest) -> Target:
     builder = models.get_model_builder(name)
     words = full_words(f"torchvision:{name}", request)
     refuse_seq_len(words, request)
-    arguments = {**_without_weights(models, builder), **dict(request.arguments)}
+    given = dict(request.arguments)
+    arguments = {**_as_published(models, name, builder, given), **given}
+    is_detector = _task(builder) == "detection"
+
+    def build() -> torch.nn.Module:
+        with _nothing_loaded(models):
+            model = call_with_arguments(words, builder, arguments)
+        if is_detector:
+            model.register_forward_pre_hook(_with_targets, with_kwargs=True)
+        return model
+
     return Target(
         name=name,
         words=words,
         library="torchvision",
-        builder=lambda: call_with_arguments(words, builder, arguments),
+        builder=build,
         inputs=asked_inputs(request) or _image_inputs(models, name, builder, request),
         versions=versions_of("torch", "torchvision"),
         source_sha256=source_sha256(builder),
+        notes=(_PUBLISHED_NOTE,) if arguments.get("weights_backbone") or arguments.get("weights") else (),
     )
 
 
-def _without_weights(models: ModuleType, builder: Any) -> dict[str, Any]:
-    """Return arguments that keep a builder from loading weights, or from spending seconds on initial ones."""
+_PUBLISHED_NOTE = (
+    "built as with its published weights, of which none are loaded: a detector's backbone has frozen batch norms and "
+    "trains its last stages; ⟨arg⟩ weights=None and weights_backbone=None build what trains from scratch"
+)
+_CHANGES_WEIGHTS = frozenset({"num_classes", "aux_loss", "aux_logits", "transform_input"})
+"""Arguments that torchvision refuses beside weights of a whole model."""
+
+
+def _as_published(models: ModuleType, name: str, builder: Any, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return arguments that make the network that people run, and keep its builder from spending seconds on weights.
+
+    Where a builder takes weights of a backbone, and for GoogLeNet, torchvision builds another network without weights:
+    frozen batch norms and fewer trained stages of detectors, auxiliary heads of segmentation and of GoogLeNet.
+    """
     taken = inspect.signature(inspect.unwrap(builder)).parameters
     arguments: dict[str, Any] = {key: None for key in ("weights", "weights_backbone") if key in taken}
     if builder in (models.googlenet, models.inception_v3):
         arguments["init_weights"] = False
-    return arguments
+    depends = "weights_backbone" in taken or builder is models.googlenet
+    if not depends or not {"weights", "weights_backbone"}.isdisjoint(given):
+        return arguments
+    if _CHANGES_WEIGHTS.isdisjoint(given):
+        return {**arguments, "weights": models.get_model_weights(name).DEFAULT}
+    return {
+        **arguments,
+        **({"weights_backbone": taken["weights_backbone"].default} if "weights_backbone" in taken else {}),
+    }
+
+
+_NOTHING: dict[str, Any] = {}
+"""Stands for the weights that torchvision would fetch."""
+
+
+@contextlib.contextmanager
+def _nothing_loaded(models: ModuleType) -> Iterator[None]:
+    """Let builders ask for published weights, and fetch and load none."""
+    load = torch.nn.Module.load_state_dict
+
+    def load_state_dict(module: torch.nn.Module, state: Mapping[str, Any], *args: Any, **kwargs: Any) -> Any:
+        return None if state is _NOTHING else load(module, state, *args, **kwargs)
+
+    with (
+        mock.patch.object(models.WeightsEnum, "get_state_dict", return_value=_NOTHING),
+        mock.patch.object(torch.nn.Module, "load_state_dict", load_state_dict),
+    ):
+        yield
+
+
+_BOXES = 8
+"""Objects in an image of a training step: COCO has 7.3 of them (Lin et al., 2014, figure 5)."""
+
+
+def _with_targets(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Give a detector that trains the targets that it cannot do without: some boxes in every image."""
+    if not module.training or len(args) != 1 or "targets" in kwargs:
+        return args, kwargs
+    return (*args, [_target(module, image) for image in args[0]]), kwargs
+
+
+def _target(module: torch.nn.Module, image: torch.Tensor) -> dict[str, torch.Tensor]:
+    height, width = image.shape[-2:]
+    device = image.device
+    boxes = torch.tensor([[0.0, 0.0, width / 2, height / 2]] * _BOXES, device=device)
+    target = {"boxes": boxes, "labels": torch.ones(_BOXES, dtype=torch.int64, device=device)}
+    heads = getattr(module, "roi_heads", None)
+    if getattr(heads, "mask_predictor", None) is not None:
+        target["masks"] = torch.ones(_BOXES, height, width, dtype=torch.uint8, device=device)
+    if (points := getattr(heads, "keypoint_predictor", None)) is not None:
+        target["keypoints"] = torch.ones(_BOXES, points.kps_score_lowres.out_channels, 3, device=device)
+    return target
+
+
+def _task(builder: Any) -> str:
+    """Return the task of a model, which is the package that it lives in."""
+    return str(builder.__module__.removeprefix("torchvision.models.").partition(".")[0])
 
 
 def _image_inputs(models: ModuleType, name: str, builder: Any, request: InputRequest) -> InputMaker:
     """Return inputs by the task, which is the package that the model lives in."""
-    task = builder.__module__.removeprefix("torchvision.models.").partition(".")[0]
+    task = _task(builder)
     if task == "detection":
         image = _crop(models, name) if name.startswith("ssd") else _DETECTOR_IMAGE
         return ImageListInputs(image=image_spec(resized(image, request.size)))
