@@ -70,8 +70,9 @@ def _step(what: str, cells: tuple[str, ...], evidence: str) -> Claim:
 
 
 def _served(what: str, held_out: str, metric: str) -> Claim:
+    split = held_out if held_out.startswith("GPU") else held_out[0].lower() + held_out[1:]
     return Claim(
-        what=f"{what} of a served model, {held_out.replace('Model', 'model')}",
+        what=f"{what} of a served model, {split}",
         page="accuracy-llm.md",
         errors=Row(HELD_OUT, (held_out, metric)),
         command="capplan llm fit",
@@ -166,8 +167,13 @@ TIMES = (
     ),
     _served("TPOT", "GPU left out", "tpot"),
     _served("TPOT", "Model left out", "tpot"),
+    _served("TPOT", "GPU generation left out", "tpot"),
+    _served("TPOT", "Newer releases of an engine left out", "tpot"),
+    _served("TPOT", "Year left out", "tpot"),
     _served("TTFT", "GPU left out", "ttft"),
     _served("TTFT", "Model left out", "ttft"),
+    _served("TTFT", "GPU generation left out", "ttft"),
+    _served("TTFT", "Year left out", "ttft"),
     _served("Offline tokens/s", "GPU left out", "output_tokens_per_s"),
     _served("Offline tokens/s", "Model left out", "output_tokens_per_s"),
     _llm_training("LLM training, tokens/s, source left out", "tokens/s, dense: source left out"),

@@ -66,6 +66,7 @@ STEP_PART: Final = Shape("StepPartDocument", StepPart, "One share of a step on o
 POINT: Final = Shape("ServingPointDocument", ServingPoint, "What clients see at one concurrency.", (
     figure("concurrency"),
     figure("ttft_s", meaning="time to first token"),
+    figure("ttft_is_known", meaning="false: the interval of the time to the first token is too wide to say anything", default=UNSET),
     figure("tpot_s", meaning="time per output token after the first"),
     figure("output_tokens_per_s"),
     figure("output_tokens_per_s_per_gpu", reads(float, lambda point, estimate: point.output_tokens_per_s.expected / estimate.sharding.gpus)),

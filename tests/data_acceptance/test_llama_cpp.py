@@ -6,7 +6,6 @@ from capplan.app.deployments import Deployments
 from capplan.llm.core.deployment import NamedDeployment
 from capplan.llm.core.search.estimate import estimate_serving
 from capplan.llm.core.search.room import served_demand
-from capplan.llm.core.serving.evidence import ServingEvidence
 from capplan.llm.core.sharding import Sharding
 from capplan.llm.read.calibrations import load_time_calibration
 from capplan.specs import load_gpus
@@ -36,4 +35,5 @@ def test_a_single_stream_is_as_fast_as_published(gpu: str, weights: str, tokens_
     (point,) = estimate_serving(DEPLOYMENTS.find(words), demand, (1,), calibration=load_time_calibration()).points
     assert 1 / point.tpot_s.expected == pytest.approx(tokens_per_s, rel=0.2)
     assert point.tpot_s.low < 1 / tokens_per_s < point.tpot_s.high
-    assert point.evidence == ServingEvidence.STREAMS
+    assert "loads of this engine" in point.evidence  # single streams alone were measured
+    assert "this GPU" not in point.evidence

@@ -10,9 +10,8 @@ from capplan.llm.core.deployment import NamedDeployment
 from capplan.llm.core.search.judged_runs import validate_serving
 from capplan.llm.core.serving.accuracy import JudgedAnswer
 from capplan.llm.core.serving.cases import Metric
-from capplan.llm.core.serving.evidence import ServingEvidence
 from capplan.llm.core.sharding import Sharding
-from capplan.llm.core.timing.calibration import LlmCalibration
+from capplan.llm.core.timing.calibration import LlmCalibration, Novelty
 from capplan.llm.read.calibrations import dump_time_calibration, load_time_calibration
 from capplan.llm.read.serving_rows import parse_run, read_serving
 from capplan.specs import load_gpus
@@ -60,8 +59,10 @@ def test_no_kernel_computes_faster_than_its_peak(calibration: LlmCalibration) ->
 
 def test_less_evidence_never_narrows_an_interval(calibration: LlmCalibration) -> None:
     for name, width in at_least(4, calibration.widths.items()):
-        assert 1 < width.same <= min(width.other_gpu, width.other_model), name
-        assert max(width.other_gpu, width.other_model) <= width.other_both <= width.transfer, name
+        assert width.same > 1, name
+        assert 1 <= width.model <= width.format, name
+        assert 1 <= width.gpu <= width.architecture <= width.vendor <= width.network, name
+        assert 1 <= width.release <= width.engine, name
 
 
 @pytest.mark.parametrize(
@@ -95,19 +96,19 @@ def test_published_offline_tokens_of_llama_8b(
 @pytest.mark.parametrize(
     ("model", "evidence"),
     [
-        ("deepseek-r1", ServingEvidence.SAME),
-        ("deepseek-v3.1", ServingEvidence.SAME),  # the layers of V3 and R1
-        ("deepseek-r1-distill-llama-70b", ServingEvidence.SAME),  # those of Llama 3.3 70B
-        ("qwen3-14b", ServingEvidence.OTHER_MODEL),
+        ("deepseek-r1", set()),
+        ("deepseek-v3.1", set()),  # the layers of V3 and R1
+        ("deepseek-r1-distill-llama-70b", set()),  # those of Llama 3.3 70B
+        ("qwen3-14b", {Novelty.MODEL}),
     ],
 )
 def test_a_release_with_the_layers_of_a_measured_model_counts_as_measured(
-    calibration: LlmCalibration, model: str, evidence: ServingEvidence
+    calibration: LlmCalibration, model: str, evidence: set[Novelty]
 ) -> None:
     words = NamedDeployment(
         model=model, gpu="b200-sxm-180gb", engine="trtllm", sharding=Sharding(tensor=8), weights="nvfp4"
     )
-    assert Deployments(gpus=load_gpus()).find(words).evidence(calibration) is evidence
+    assert Deployments(gpus=load_gpus()).find(words).evidence(calibration).novelties == evidence
 
 
 @pytest.mark.shared

@@ -19,7 +19,7 @@ from capplan.llm.core.serving.evidence import ModelKind, ServingEvidence, eviden
 from capplan.llm.core.serving.service import ServedDeployment
 from capplan.llm.core.sharding import Sharding
 from capplan.llm.core.tensors import WeightRole, all_tensors
-from capplan.llm.core.timing.calibration import LlmCalibration, pair_name
+from capplan.llm.core.timing.calibration import LlmCalibration, Novelty, pair_name
 from capplan.llm.core.timing.constants import Constants
 from capplan.llm.core.timing.engine_rules import (
     DEFAULT_FLAGS,
@@ -155,10 +155,11 @@ class ServingDeployment:
             vendor=self.gpu.vendor,
             engine=self.engine,
             architecture=self.machine.architecture,
+            release=version_of(self.words.version),
             segment=str(self.gpu.segment) if self.gpu.segment else None,
             kernels=kernel_classes(self.kernels),
         )
-        return ServingEvidence.NETWORK if self.spans_servers and not found.is_transferred else found
+        return ServingEvidence(found.novelties | {Novelty.NETWORK}) if self.spans_servers else found
 
 
 def build_deployment(

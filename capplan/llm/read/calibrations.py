@@ -202,7 +202,7 @@ _ABOVE_0 = NumberRange(high=1e18, is_open=True)
 class _TimeReader(YamlRecordReader):
     shipped = "llm-time.yaml"
     what = "a calibration of LLM step times"
-    version = 1
+    version = 2
     usual_range = _LARGE
     ranges = MappingProxyType(
         {

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 from pathlib import Path
 
+from capplan.llm.core.engines import parse_version, version_of
 from capplan.llm.core.serving.asked import Sampling
 from capplan.llm.core.serving.cases import MeasuredRun, Metric, Serving
 from capplan.llm.core.serving.energy import MeasuredEnergy
@@ -87,6 +88,9 @@ def parse_run(row: Mapping[str, str], *, file: str, line: int) -> MeasuredRun:
         energy=energy,
         sampling=Sampling(sampling),
         quality=row.get("quality", "") or "B",
+        publisher=publisher(row),
+        year=_year(row),
+        receive_interval=_receive_interval(row),
         file=file,
         line=line,
     )
@@ -96,6 +100,61 @@ def _format(row: Mapping[str, str], name: str) -> str:
     """Return a format as the row states it, empty where it does not."""
     text = row.get(name, "")
     return "" if text.lower() in _UNSTATED else text
+
+
+_PUBLISHERS = re.compile(r"InferenceX|NVIDIA gap analysis|TensorRT-LLM docs|MLPerf|^[\w.-]+/[\w.-]+")
+_DATE = re.compile(r"(?<!\d)(20\d\d)[-_.]\d\d(?!\d)")
+_FIRST_OF_YEAR: Mapping[str, Mapping[int, str]] = {
+    "vllm": {2026: "0.14", 2025: "0.7", 2024: "0.3"},
+    "sglang": {2026: "0.5.7", 2025: "0.4.2", 2024: "0.1.6"},
+    "trtllm": {2026: "1.2", 2025: "0.17", 2024: "0.8"},
+}
+"""First releases of a year by engine; quoted from memory, and used for splits by year alone."""
+
+
+def publisher(row: Mapping[str, str]) -> str:
+    """Return who published a run: a benchmark, a tool's documentation, or a repository."""
+    source = row.get("source", "")
+    found = _PUBLISHERS.search(source)
+    return found[0] if found else source
+
+
+def _year(row: Mapping[str, str]) -> int | None:
+    """Return the year of a run by the date that its source or note states, else by the engine's release."""
+    if found := _DATE.search(f"{row.get('source', '')} {row.get('note', '')} {row.get('version', '')}"):
+        return int(found[1])
+    version = version_of(row.get("version", ""))
+    firsts = _FIRST_OF_YEAR.get(row.get("engine", "").lower(), {})
+    return (
+        None
+        if version is None
+        else next((year for year, text in firsts.items() if version >= parse_version(text)), None)
+    )
+
+
+def _receive_interval(row: Mapping[str, str]) -> int | None:
+    """Return how often the engine was set to look for requests: as the row or else its publisher's script states it."""
+    if stated := _number(row, "receive_interval"):
+        return int(stated)
+    return published_receive_interval(row, clients=_number(row, "concurrency"))
+
+
+def published_receive_interval(row: Mapping[str, str], *, clients: float | None) -> int | None:
+    """Return how often SGLang looks for requests in InferenceX's scripts, None for the engine's default of every step.
+
+    Those of DeepSeek-R1 on B200 and B300 set `--scheduler-recv-interval` to 10 steps, and to 30 from 16 clients on
+    (benchmarks/dsr1_fp4_b200_docker.sh and dsr1_fp8_b200_docker.sh, read 2026-11-27 in a copy of InferenceMAX); those
+    of other GPUs set nothing.
+    """
+    is_script = publisher(row) == "InferenceX" and row.get("engine", "").lower() == "sglang"
+    if not is_script or clients is None or not row.get("model", "").startswith("deepseek-r1"):
+        return None
+    if not row.get("gpu", "").startswith(("b200", "b300")):
+        return None
+    return 30 if clients >= _MANY_CLIENTS else 10
+
+
+_MANY_CLIENTS = 16
 
 
 def _positive(row: Mapping[str, str], name: str) -> float:
@@ -175,9 +234,11 @@ _TENSORRT_LLM = "TensorRT-LLM docs"
 _TENSORRT_LLM_REQUESTS: dict[tuple[float, float], float] = {
     (128, 128): 30_000, (128, 2048): 3_000, (128, 4096): 1_500, (500, 2000): 3_000, (1000, 1000): 3_000,
     (1000, 2000): 1_500, (2048, 128): 3_000, (2048, 2048): 1_500, (5000, 500): 1_500, (20000, 2000): 1_000,
+    (1024, 1024): 3_000, (8192, 1024): 1_500, (1024, 8192): 1_500, (32768, 1024): 1_000, (1024, 32768): 1_000,
 }  # fmt: skip
 """Requests of an offline run by prompt and answer [tokens], from the section on preparing a data set of
-TensorRT-LLM's performance overview; quoted from memory, not read again."""
+TensorRT-LLM's performance overview; the last row is that of the page since 1.2 (NVIDIA/TensorRT-LLM@03e27c7d), the
+others are quoted from memory, not read again."""
 
 
 def published_requests(source: str, *, lengths: tuple[float, float]) -> float | None:
@@ -257,6 +318,7 @@ def as_serving_row(row: Mapping[str, str], prompts: Mapping[str, int]) -> dict[s
         "tp": str(max(1, gpus // ranks)),
         "weights": "",  # the model's own, which its name says
         "version": row.get("version", "") or _VERSION,
+        "source": row.get("source", "") or "ML.ENERGY",
         "serving": "steady",
         "sampling": "greedy" if row["model"].startswith(_PLAIN_SAMPLING) else "filtered",
         "concurrency": row["avg_batch"],

@@ -401,7 +401,7 @@ class SchedulingFields:
     receive_interval: Annotated[
         int | None,
         Meta(ge=1, le=10**4),
-        Option(help="Steps between two looks for new requests; as in measured runs by default.", metavar="STEPS"),
+        Option(help="Steps between two looks for new requests; the engine's default.", metavar="STEPS"),
     ] = None
 
     def flags(self) -> "SchedulerFlags":

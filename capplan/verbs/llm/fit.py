@@ -25,7 +25,9 @@ class LlmFitQuestion:
     measured: Annotated[tuple[Path, ...], MEASURED]
     cross: Annotated[
         bool,
-        Option(help="Also learn interval widths, leaving out each GPU and each model family (minutes).", doors=HERE),
+        Option(
+            help="Also learn interval widths, leaving out GPUs, models, engines, ... in turn (minutes).", doors=HERE
+        ),
     ] = False
     accuracy: Annotated[
         Path | None,

@@ -23,13 +23,14 @@ LLAMA = ("llama-3.1-8b-instruct", "--gpu", "h100-sxm5-80gb")
 @pytest.fixture
 def calibration(tmp_path: Path) -> Path:
     """A calibration of the prior's constants, so that no refit changes these tests."""
-    width = Width(same=1.2, other_model=1.3, other_gpu=1.4, other_both=1.5, transfer=2.0)
+    width = Width(same=1.2, model=1.3, gpu=1.4, vendor=1.5, release=1.1, engine=2.0)
     own = replace(
         PRIOR,
         widths=dict.fromkeys(WIDTH_NAMES, width),
-        measured_gpus=frozenset({"h100-sxm5-80gb"}),
+        measured_gpus=frozenset({"h100-sxm5-80gb | vllm"}),
         measured_pairs=frozenset({"llama-3.1-8b-instruct | vllm"}),
         measured_engines=frozenset({"vllm"}),
+        measured_vendors=frozenset({"NVIDIA | vllm"}),
         measured_segments=frozenset({"data-centre"}),
         kernel_factors={factor_name("vllm", "Hopper", kernel): 1.0 for kernel in PRIOR.kernels},
     )
@@ -212,7 +213,7 @@ def test_validate_without_a_row_that_can_be_predicted_is_an_error(run: Run, cali
 @pytest.mark.slow
 def test_fit_learns_an_engines_overhead_from_runs(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # runs that take 30 % longer than the prior says: the fit must move towards them
-    width = Width(same=1.2, other_model=1.3, other_gpu=1.4, other_both=1.5, transfer=2.0)
+    width = Width(same=1.2, model=1.3, gpu=1.4, vendor=1.5, release=1.1, engine=2.0)
     prior = tmp_path / "llm-time.yaml"
     monkeypatch.setenv("CAPPLAN_CALIBRATIONS", str(tmp_path))  # whose interval widths the fit keeps
     prior.write_text(dump_time_calibration(replace(PRIOR, widths=dict.fromkeys(WIDTH_NAMES, width))))

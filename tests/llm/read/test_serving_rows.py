@@ -45,6 +45,27 @@ def test_the_requests_of_an_offline_run_are_those_stated_or_those_of_its_source(
     assert found.skipped[0].reason == "requests is 0; write how many requests the run had, 1 or more"
 
 
+def test_newer_tables_of_tensorrt_llm_state_their_own_requests(tmp_path: Path) -> None:
+    # NVIDIA/TensorRT-LLM@03e27c7d, perf-overview: 3,000 requests of 1024/1024, 1,500 of 8192/1024, 1,000 of 32768/1024
+    head = "model,gpu,engine,input_len,output_len,serving,output_tokens_per_s,source"
+    rows = [f"m,g,trtllm,{prompt},1024,offline,500,TensorRT-LLM docs 03e27c7d" for prompt in (1024, 8192, 32768)]
+    assert [run.requests for run in read(tmp_path, *rows, head=head).runs] == [3000, 1500, 1000]
+
+
+def test_how_often_sglang_looks_for_requests_is_what_the_row_or_its_script_says(tmp_path: Path) -> None:
+    head = "model,gpu,engine,input_len,output_len,concurrency,ttft_ms,source,receive_interval"
+    rows = (
+        "deepseek-r1,b200-sxm-180gb,sglang,1024,1024,8,100,InferenceX 2026_03_25,",
+        "deepseek-r1,b200-sxm-180gb,sglang,1024,1024,16,100,InferenceX 2026_03_25,",
+        "deepseek-r1,mi300x,sglang,1024,1024,16,100,InferenceX 2026_03_25,",
+        "deepseek-r1,b200-sxm-180gb,sglang,1024,1024,16,100,somebody/else@abc,",
+        "deepseek-r1,b200-sxm-180gb,sglang,1024,1024,16,100,InferenceX 2026_03_25,5",
+    )
+    found = read(tmp_path, *rows, head=head).runs
+    assert [run.receive_interval for run in found] == [10, 30, None, None, 5]
+    assert [(run.publisher, run.year) for run in found[:4:3]] == [("InferenceX", 2026), ("somebody/else", None)]
+
+
 @pytest.mark.parametrize(
     ("concurrency", "rate", "serving", "expected"),
     [

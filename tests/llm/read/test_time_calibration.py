@@ -12,7 +12,7 @@ from capplan.llm.read.calibrations import dump_time_calibration, load_time_calib
 
 
 def calibration() -> LlmCalibration:
-    width = Width(same=1.2, other_model=1.3, other_gpu=1.4, other_both=1.5, transfer=2.0)
+    width = Width(same=1.2, model=1.3, gpu=1.4, vendor=1.5, release=1.1, engine=2.0)
     return replace(PRIOR, widths=dict.fromkeys(WIDTH_NAMES, width), measured_gpus=frozenset({"h100-sxm5-80gb"}))
 
 
@@ -38,7 +38,7 @@ def test_a_calibration_that_was_written_is_read_again(tmp_path: Path) -> None:
             "switched.bus_declin: unknown key; did you mean bus_decline",
         ),
         ("  tpot, dense:", "  tpot dense:", "widths.tpot, dense: is missing"),
-        ("schema_version: 1", "schema_version: 9", "is not a calibration of LLM step times of schema_version 1"),
+        ("schema_version: 2", "schema_version: 9", "is not a calibration of LLM step times of schema_version 2"),
         ("bus_decline: 1.03", "bus_decline: fast", "switched.bus_decline: must be a number, not 'fast'"),
         ("same: 1.2", "same: 0.8", "same: must lie from 1 "),  # the interval's low end would be above its high one
     ],

@@ -12,7 +12,14 @@ from capplan.llm.core.search.measured_runs import check_runs, runs_of, time_adju
 from capplan.llm.core.serving.cases import MeasuredRun, Metric, Serving, ServingCase, answer, metric_of
 from capplan.llm.core.serving.energy import ServedTokens, serving_energy
 from capplan.llm.core.serving.estimate import ServingEstimate, ServingPoint, explain_step
-from capplan.llm.core.serving.evidence import Adjustment, ServingEvidence, interval, widened
+from capplan.llm.core.serving.evidence import (
+    MEASURED_HERE,
+    Adjustment,
+    ServingEvidence,
+    interval,
+    not_known_words,
+    widened,
+)
 from capplan.llm.core.serving.service import Demand, ServingTimes
 from capplan.llm.core.tensors import count_active_parameters, count_parameters
 from capplan.llm.core.timing.calibration import LlmCalibration
@@ -98,7 +105,7 @@ def _point(demand: Demand, deployment: ServingDeployment, clients: int, basis: _
         output_tokens_per_s=found[Metric.OUTPUT_TOKENS_PER_S],
         requests_per_s=found[Metric.OUTPUT_TOKENS_PER_S].expected / demand.output_len,
         running=times.running,
-        evidence=str(ServingEvidence.MEASURED_HERE if basis.adjustments else basis.evidence),
+        evidence=str(MEASURED_HERE if basis.adjustments else basis.evidence),
         energy=serving_energy(
             deployment.kernels,
             deployment.gpu,
@@ -168,6 +175,9 @@ def _notes(
         f"TPOT is (end-to-end time − TTFT) ÷ (output tokens − 1). TTFT is {burst}.",
         f"KV cache in {deployment.kv}, weights in {deployment.quantisation.format.name}, {prefixes}, no speculation.",
     ]
+    unknown = [point.ttft_s for point in points if not point.ttft_is_known]
+    if unknown:
+        found.append(f"{not_known_words(unknown[0])}.")
     waiting = [point.concurrency for point in points if point.queued]
     if waiting:
         found.append(f"From {waiting[0]} clients on, requests wait for memory: {points[-1].running:.0f} sequences fit.")

@@ -1,8 +1,10 @@
 """Learn constants of LLM step times from measured runs, and judge them on runs that were held out."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
+
+import numpy as np
 
 from capplan.core.numbers import FloatArray
 from capplan.core.origin import Origin
@@ -12,17 +14,10 @@ from capplan.llm.core.search.judged_runs import PreparedRun, judged_metrics, pre
 from capplan.llm.core.search.room import Find
 from capplan.llm.core.serving.accuracy import JudgedAnswer, ServingValidation
 from capplan.llm.core.serving.cases import MeasuredRun, Metric, Serving, ServingCase, answer, width_name
+from capplan.llm.core.serving.energy import EnergyMetric
 from capplan.llm.core.serving.evidence import Adjustment, ServingEvidence, interval, learn_adjustment
-from capplan.llm.core.serving.fit import Observation, full_fit
-from capplan.llm.core.serving.learn import (
-    HeldOutPredictions,
-    LearntRun,
-    LearntWidths,
-    cross_validate,
-    interval_widths,
-    learn,
-    predict,
-)
+from capplan.llm.core.serving.fit import Observation, Tabulated, fit_constants
+from capplan.llm.core.serving.learn import SPLITS, HeldOut, LearntRun, WidthRows, evidence_of_run, hold_out, learn
 from capplan.llm.core.serving.priors import PRIOR, default_layout, default_prior
 from capplan.llm.core.timing.calibration import LlmCalibration, Width, engine_width
 from capplan.llm.core.timing.constants import constants_of
@@ -35,7 +30,7 @@ FEWEST_OF_DEPLOYMENT = 4
 class FittedServing:
     """A calibration, how held-out runs came out, and the rows that could not be used.
 
-    `held_out` maps "none", "gpu", "model" and "family" to the judged answers of runs with that left out.
+    `held_out` maps "none" and the names of `SPLITS` to the judged answers of runs with that left out.
     """
 
     calibration: LlmCalibration
@@ -60,48 +55,56 @@ def fit_serving(
         raise UsageError(f"{len(learnt)} measured values can be used; a fit needs at least {FEWEST_RUNS}.")
     rows = [run for _, run in learnt]
     layout = default_layout(run.observation.case for run in rows)
-    prior = default_prior(layout)
-    calibration = learn(rows, layout=layout, prior=prior, name="capplan llm")
+    table = Tabulated.of([run.observation for run in rows], layout=layout, prior=default_prior(layout))
+    fit = fit_constants(table)
+    calibration = learn(rows, table, fit, name="capplan llm")
     origin = Origin(made=made, command=command, sources=sources, rows=len(prepared))
     if widths_of is not None:
         found = replace(calibration, widths=widths_of.widths, origin=origin)
         return FittedServing(calibration=found, held_out={}, skipped=tuple(skipped))
-    held_out = _hold_out(rows, calibration)
-    widths = interval_widths(rows, held_out)
-    calibration = replace(calibration, widths=widths.by_name)
-    judged = _judge_all(learnt, held_out, widths)
+    held_out = {split: hold_out(rows, table, fit, split=split) for split in SPLITS}
+    in_sample = table.predict(fit, fit.vector)
+    within = np.log(in_sample) - np.log([run.observation.value for run in rows])
+    pool = WidthRows.of(rows, held_out, within)
+    calibration = replace(calibration, widths=pool.widths(np.ones(pool.errors.size, dtype=bool)))
+    judged = {"none": _judge_in_sample(learnt, in_sample, calibration)}
+    judged |= {split: _judge_split(learnt, held_out[split], pool, split) for split in SPLITS}
+    inner = _within(learnt, calibration.widths)
+    judged |= {f"{split}, one run": _after_one_run(judged[split], inner) for split in _THEN_MEASURED}
     origin = replace(origin, held_out_errors=_errors(judged))
     return FittedServing(calibration=replace(calibration, origin=origin), held_out=judged, skipped=tuple(skipped))
 
 
-def _hold_out(rows: Sequence[LearntRun], calibration: LlmCalibration) -> HeldOutPredictions:
-    """Predict all runs without their GPU, without their model, and without its family."""
-    layout = default_layout(run.observation.case for run in rows)
-    prior = default_prior(layout)
-    known = full_fit([run.observation for run in rows], layout.pack(calibration), layout=layout)
-    return HeldOutPredictions(
-        same=predict(rows, layout.view(known.vector)),
-        other_gpu=cross_validate(rows, by=lambda run: run.gpu, layout=layout, prior=prior, known=known),
-        other_model=cross_validate(rows, by=lambda run: run.model, layout=layout, prior=prior, known=known),
-        other_family=cross_validate(rows, by=lambda run: run.family, layout=layout, prior=prior, known=known),
-    )
+_THEN_MEASURED = ("gpu", "family")
+_MOST_FOLDS = 2
+"""Parts into which the groups of a split are divided; each is judged by widths that are learnt from the others."""
 
 
-def _judge_all(
-    learnt: Sequence[tuple[PreparedRun, LearntRun]], held_out: HeldOutPredictions, widths: LearntWidths
-) -> dict[str, ServingValidation]:
-    """Judge all runs; the widths for what was held out are learnt without it, too."""
-    own = [widths.by_name[engine_width(run.width, run.observation.case.engine)] for _, run in learnt]
-    gpu = (held_out.other_gpu, widths.without_gpu, ServingEvidence.OTHER_GPU)
-    model = (held_out.other_model, widths.without_model, ServingEvidence.OTHER_MODEL)
-    return {
-        "none": _judge(learnt, held_out.same, own, ServingEvidence.SAME),
-        "gpu": _judge(learnt, *gpu),
-        "model": _judge(learnt, *model),
-        "family": _judge(learnt, held_out.other_family, widths.without_model, ServingEvidence.OTHER_MODEL),
-        "gpu, one run": _after_one_run(learnt, *gpu),
-        "model, one run": _after_one_run(learnt, *model),
-    }
+def _judge_in_sample(
+    learnt: Sequence[tuple[PreparedRun, LearntRun]], predicted: FloatArray, calibration: LlmCalibration
+) -> ServingValidation:
+    answers = [
+        _judged(pair, float(value), calibration.widths, evidence_of_run(pair[1], calibration))
+        for pair, value in zip(learnt, predicted, strict=True)
+    ]
+    return ServingValidation(answers=tuple(answers), skipped=())
+
+
+def _judge_split(
+    learnt: Sequence[tuple[PreparedRun, LearntRun]], found: HeldOut, pool: WidthRows, split: str
+) -> ServingValidation:
+    """Judge the runs of a split by widths that are learnt without their own groups."""
+    groups = np.unique(found.group)
+    folds = min(_MOST_FOLDS, max(len(groups), 1))
+    answers: list[JudgedAnswer] = []
+    for fold in range(folds):
+        mine = np.isin(found.group, groups[fold::folds])
+        widths = pool.widths(~((pool.split == split) & np.isin(pool.group, groups[fold::folds])))
+        part = found.where(mine)
+        for row, error, evidence in zip(part.rows, part.errors, part.evidence, strict=True):
+            value = learnt[row][1].observation.value * float(np.exp(error))
+            answers.append(_judged(learnt[row], value, widths, evidence))
+    return ServingValidation(answers=tuple(answers), skipped=())
 
 
 def _learnt(item: PreparedRun) -> list[LearntRun]:
@@ -114,10 +117,14 @@ def _learnt(item: PreparedRun) -> list[LearntRun]:
             family=deployment.model.architecture.family,
             deployment=run.deployment,
             segment=str(deployment.gpu.segment or ""),
+            vendor=deployment.gpu.vendor,
+            release=run.version,
+            publisher=run.publisher,
+            year=run.year,
             width=width_name(metric, run.serving, kind=deployment.kind),
         )
         for metric in judged_metrics(run)
-        if run.serving not in (Serving.OPEN_LOAD, Serving.STEADY) or metric is not Metric.OUTPUT_TOKENS_PER_S
+        if run.serving in (Serving.OFFLINE, Serving.FIXED_BATCH) or metric is not Metric.OUTPUT_TOKENS_PER_S
     ]
 
 
@@ -126,62 +133,71 @@ _MOST_LOAD = 0.9
 
 
 def _is_carried(case: ServingCase) -> bool:
-    """Return True unless requests come faster than about what the replicas carry by the prior."""
+    """Return True unless a static batch does not fit, or requests come faster than the replicas carry by the prior."""
+    if case.serving is Serving.FIXED_BATCH:
+        return case.clients / case.replicas <= case.demand.capacity
     if case.serving is not Serving.OPEN_LOAD:
         return True
     full = answer(replace(case, serving=Serving.OFFLINE), constants_of(PRIOR)).output_tokens_per_s
     return case.rate_per_s * case.demand.output_len < _MOST_LOAD * full
 
 
-def _judge(
-    learnt: Sequence[tuple[PreparedRun, LearntRun]],
-    predicted: FloatArray,
-    widths: Sequence[Width],
-    evidence: ServingEvidence,
-) -> ServingValidation:
-    answers = [
-        _judged(pair, float(value), width, evidence, Adjustment())
-        for pair, value, width in zip(learnt, predicted, widths, strict=True)
-    ]
-    return ServingValidation(answers=tuple(answers), skipped=())
+_Within = Mapping[tuple[str, int, Metric | EnergyMetric], float]
 
 
-def _after_one_run(
-    learnt: Sequence[tuple[PreparedRun, LearntRun]],
-    predicted: FloatArray,
-    widths: Sequence[Width],
-    evidence: ServingEvidence,
-) -> ServingValidation:
+def _within(learnt: Sequence[tuple[PreparedRun, LearntRun]], widths: Mapping[str, Width]) -> _Within:
+    """Return the half-width around the mean of its deployment, by file, line and metric of a run."""
+    return {
+        (pair.run.file, pair.run.line, run.observation.metric): _width_of(run, widths).within for pair, run in learnt
+    }
+
+
+def _width_of(run: LearntRun, widths: Mapping[str, Width]) -> Width:
+    return widths.get(engine_width(run.width, run.engine), widths[run.width])
+
+
+def _after_one_run(held_out: ServingValidation, within: _Within) -> ServingValidation:
     """Judge held-out deployments after the middle one of their runs was measured.
 
     Times to the first token are left out, because a measured run does not adjust them.
     """
-    groups: dict[tuple[str, Metric], list[int]] = {}
-    for index, (_, run) in enumerate(learnt):
-        if run.observation.metric is not Metric.TTFT:
-            groups.setdefault((run.deployment, run.observation.metric), []).append(index)
+    groups: dict[tuple[str, Metric | EnergyMetric], list[JudgedAnswer]] = {}
+    for item in held_out.answers:
+        if item.metric is not Metric.TTFT:
+            groups.setdefault((item.run.deployment, item.metric), []).append(item)
     answers: list[JudgedAnswer] = []
     for members in groups.values():
         if len(members) < FEWEST_OF_DEPLOYMENT:
             continue
         known = members[len(members) // 2]
-        ratio = learnt[known][1].observation.value / predicted[known]
-        width = widths[known]
-        adjustment = learn_adjustment([float(ratio)], width=width, evidence=evidence)
-        others = [index for index in members if index != known]
-        answers += [_judged(learnt[other], float(predicted[other]), width, evidence, adjustment) for other in others]
+        ratio = known.measured / known.predicted.expected
+        width = Width(
+            same=known.predicted.high / known.predicted.expected,
+            within=within[known.run.file, known.run.line, known.metric],
+        )
+        adjustment = learn_adjustment([ratio], width=width, evidence=ServingEvidence())
+        answers += [
+            replace(
+                other,
+                predicted=interval(
+                    other.predicted.expected, width=width, evidence=ServingEvidence(), adjustment=adjustment
+                ),
+            )
+            for other in members
+            if other is not known
+        ]
     return ServingValidation(answers=tuple(answers), skipped=())
 
 
 def _judged(
-    pair: tuple[PreparedRun, LearntRun], value: float, width: Width, evidence: ServingEvidence, adjustment: Adjustment
+    pair: tuple[PreparedRun, LearntRun], value: float, widths: Mapping[str, Width], evidence: ServingEvidence
 ) -> JudgedAnswer:
     item, run = pair
     return JudgedAnswer(
         run=item.run,
         metric=run.observation.metric,
         measured=run.observation.value,
-        predicted=interval(value, width=width, evidence=evidence, adjustment=adjustment),
+        predicted=interval(value, width=_width_of(run, widths), evidence=evidence, adjustment=Adjustment()),
         evidence=str(evidence),
     )
 

@@ -15,7 +15,7 @@ from capplan.llm.core.search.room import Find
 from capplan.llm.core.serving.accuracy import JudgedAnswer, ServingValidation
 from capplan.llm.core.serving.cases import MeasuredRun, Metric, Serving, ServingCase, answer, metric_of, width_name
 from capplan.llm.core.serving.energy import EnergyMetric, ServedTokens, card_work, serving_energy
-from capplan.llm.core.serving.evidence import Adjustment, half_width, interval
+from capplan.llm.core.serving.evidence import Adjustment, interval
 from capplan.llm.core.serving.service import ServingTimes
 from capplan.llm.core.timing.calibration import LlmCalibration
 from capplan.llm.core.timing.constants import Constants, constants_of
@@ -182,7 +182,7 @@ def _predicted_energy(
     """Return the power of all replicas [W] and joules per output token [J] at the predicted rate."""
     run, deployment = item.run, item.deployment
     name = width_name(Metric.OUTPUT_TOKENS_PER_S, run.serving, kind=deployment.kind)
-    factor = half_width(calibration.width(name, deployment.engine), deployment.evidence(calibration))
+    factor = calibration.width(name, deployment.engine).half(deployment.evidence(calibration).novelties)
     rate = times.output_tokens_per_s / run.replicas
     found = serving_energy(
         deployment.kernels,

@@ -18,6 +18,7 @@ from capplan.llm.core.simulation.arrivals import Arrivals, all_at_once, random_a
 from capplan.llm.core.simulation.continuous_batching import Admission, RequestTimes, simulate_requests
 from capplan.llm.core.simulation.load_answer import LatencyLimits, LoadAnswer, summarise
 from capplan.llm.core.timing.constants import Constants
+from capplan.llm.core.timing.engine_rules import SchedulerFlags
 
 _PREEMPTING = frozenset({Engine.VLLM, Engine.SGLANG})
 """Engines that admit a prompt by what it needs now and evict when the cache is full; others reserve whole answers."""
@@ -155,4 +156,5 @@ def case_of_run(run: MeasuredRun, deployment: ServingDeployment) -> ServingCase:
         clients=run.clients or 1.0,
         rate_per_s=run.rate_per_s or 0.0,
         replicas=run.replicas,
+        flags=SchedulerFlags(receive_interval=run.receive_interval),
     )

@@ -38,7 +38,16 @@ from capplan.llm.core.search.replica import Replica, request_demand
 from capplan.llm.core.serving.asked import Statistic
 from capplan.llm.core.serving.cases import Metric, Serving, width_name
 from capplan.llm.core.serving.energy import ServedTokens, ServingEnergy, load_energy, of_replicas
-from capplan.llm.core.serving.evidence import Adjustment, ServingEvidence, interval, widened
+from capplan.llm.core.serving.evidence import (
+    MEASURED_HERE,
+    Adjustment,
+    ServingEvidence,
+    deciding,
+    interval,
+    is_known,
+    not_known_words,
+    widened,
+)
 from capplan.llm.core.serving.load_curve import LoadPoint, load_curve, load_points, point_at_rate
 from capplan.llm.core.serving.service import Demand, ServedDeployment
 from capplan.llm.core.sharding import HostOffload, Sharding, ShardingChoice, shardings
@@ -255,7 +264,8 @@ class Search:
             interval(1.0, width=self._width(metric, deployment), evidence=evidence, adjustment=Adjustment())
             for metric in (Metric.TTFT, Metric.TPOT)
         )
-        return expected_limits(asked.limits_of_answers, certainty=asked.certainty_fraction, ttft=ttft, tpot=tpot)
+        limits, certainty = asked.limits_of_answers, asked.certainty_fraction
+        return expected_limits(limits, certainty=certainty, ttft=deciding(ttft), tpot=tpot)
 
     def _asked(self, broken: BrokenLimit) -> BrokenLimit:
         """Return a broken limit as it was asked, beside the time that is not exceeded with the certainty asked for."""
@@ -267,7 +277,7 @@ class Search:
         return replace(broken, limit_s=asked, value_s=broken.value_s * asked / broken.limit_s)
 
     def _evidence(self, deployment: ServingDeployment) -> ServingEvidence:
-        return ServingEvidence.MEASURED_HERE if self.adjustment(deployment) else deployment.evidence(self.calibration)
+        return MEASURED_HERE if self.adjustment(deployment) else deployment.evidence(self.calibration)
 
     def demand(self, deployment: ServingDeployment, capacity: float) -> Demand:
         """Return the demand on one replica, with the image encoder's time."""
@@ -308,7 +318,7 @@ class Search:
             tpot_s=times.tpot_s,
             e2e_s=times.e2e_s,
             prefill_fraction=times.prefill_fraction,
-            evidence=str(times.evidence),
+            evidence=times.evidence_words,
             is_transferred=times.evidence.is_transferred,
             holds_at_worst=times.holds_at_worst,
         )
@@ -338,7 +348,7 @@ class Search:
             e2e_s=e2e,
             prefill_fraction=min(1.0, at.prefill_fraction),
             evidence=evidence,
-            holds_at_worst=broken_limit(ttft.high, tpot.high, e2e.high, self.question.limits) is None,
+            holds_at_worst=broken_limit(deciding(ttft).high, tpot.high, e2e.high, self.question.limits) is None,
         )
 
     def _intervals(
@@ -497,7 +507,7 @@ class Search:
             tpot_s=tpot,
             e2e_s=e2e,
             simulated=answer,
-            holds_at_worst=broken_limit(ttft.high, tpot.high, e2e.high, limits) is None,
+            holds_at_worst=broken_limit(deciding(ttft).high, tpot.high, e2e.high, limits) is None,
         )
         return self.offer_for(self._with_energy(deployment, simulated))
 
@@ -540,6 +550,11 @@ class _Times:
     prefill_fraction: float
     evidence: ServingEvidence
     holds_at_worst: bool
+
+    @property
+    def evidence_words(self) -> str:
+        """Return what was measured, and whether the time to the first token is known."""
+        return str(self.evidence) if is_known(self.ttft_s) else f"{self.evidence}; {not_known_words(self.ttft_s)}"
 
 
 def _memory_reason(deployment: ServingDeployment, tokens: float) -> str:

@@ -64,6 +64,11 @@ class ServingCase:
     flags: SchedulerFlags = DEFAULT_FLAGS
 
     @property
+    def receive_steps(self) -> float | None:
+        """Return the steps that a request waits to be looked for, None where the engine's default is not changed."""
+        return self.flags.receive_steps
+
+    @property
     def in_step(self) -> bool:
         """Return True for clients whose answers are equally long, so that they stay in step."""
         return self.serving is Serving.CLOSED_LOOP and not self.demand.spread
@@ -123,7 +128,8 @@ class MeasuredRun:
     states how many an offline run had. `sampling` is greedy where nobody states it, as in most benchmarks. `weights`,
     `kv` and `version` are empty where they are not stated. `values` are seconds and output tokens per second of all
     replicas. `quality` is A, B or C as the file states it. `file` and `line` say where it was read.
-    `energy` is None where no power meter ran.
+    `energy` is None where no power meter ran. `publisher` is who published the run, and `year` when, None where nobody
+    says. `receive_interval` is how often the engine was set to look for new requests, None for its default.
     """
 
     model: str
@@ -147,6 +153,9 @@ class MeasuredRun:
     requests: float | None = None
     energy: MeasuredEnergy | None = None
     sampling: Sampling = Sampling.GREEDY
+    publisher: str = ""
+    year: int | None = None
+    receive_interval: int | None = None
 
     @property
     def block(self) -> str:

@@ -6,6 +6,7 @@ import numpy as np
 
 from capplan.core.numbers import Interval
 from capplan.llm.core.serving.energy import ServingEnergy
+from capplan.llm.core.serving.evidence import is_known
 from capplan.llm.core.serving.service import ServedDeployment
 from capplan.llm.core.sharding import Sharding
 from capplan.llm.core.timing.step_time import class_names, step_table, step_time
@@ -80,6 +81,11 @@ class ServingPoint:
     running: float
     evidence: str
     energy: ServingEnergy | None = None
+
+    @property
+    def ttft_is_known(self) -> bool:
+        """Return True unless the interval of the time to the first token is so wide that it says nothing."""
+        return is_known(self.ttft_s)
 
     @property
     def queued(self) -> bool:

@@ -6,31 +6,54 @@ from enum import StrEnum
 from math import exp, log, sqrt
 
 from capplan.core.numbers import NORMAL_90, Interval
-from capplan.llm.core.timing.calibration import KernelClass, LlmCalibration, Width, pair_name
+from capplan.llm.core.engines import parse_version
+from capplan.llm.core.timing.calibration import KernelClass, LlmCalibration, Novelty, Width, pair_name, vendor_name
+
+_WORDS = {
+    Novelty.MODEL: "this model with this engine",
+    Novelty.FORMAT: "this format or kind of layer with this engine",
+    Novelty.GPU: "this GPU",
+    Novelty.ARCHITECTURE: "GPUs of this generation and market",
+    Novelty.VENDOR: "GPUs of this vendor",
+    Novelty.NETWORK: "an exchange between servers in every layer",
+    Novelty.RELEASE: "this release of the engine",
+    Novelty.ENGINE: "loads of this engine",
+}
+_USUAL = {
+    frozenset[Novelty](): "model and GPU measured in other settings",
+    frozenset({Novelty.MODEL}): "GPU measured, model not",
+    frozenset({Novelty.GPU}): "model measured, GPU not",
+    frozenset({Novelty.MODEL, Novelty.GPU}): "neither model nor GPU measured",
+}
+_FAR = frozenset({Novelty.VENDOR, Novelty.NETWORK, Novelty.ENGINE})
 
 
-class ServingEvidence(StrEnum):
-    """What the constants were learnt from, seen from one deployment."""
+@dataclass(frozen=True, slots=True)
+class ServingEvidence:
+    """What the constants were learnt from, seen from one deployment: what of it was not measured.
 
-    MEASURED_HERE = "calibrated with a measured run of this deployment"
-    SAME = "model and GPU measured in other settings"
-    OTHER_MODEL = "GPU measured, model not"
-    OTHER_GPU = "model measured, GPU not"
-    OTHER_BOTH = "neither model nor GPU measured"
-    NETWORK = "transferred: exchange between servers in every layer was measured in one deployment"
-    STREAMS = "transferred: of this engine only single streams of one model were measured, on this GPU"
-    STREAMS_ELSEWHERE = "transferred: of this engine only single streams of one model were measured, on other GPUs"
-    TRANSFER = "transferred: no GPU of this vendor or kind, or no run of this engine, was measured"
+    `is_measured_here` says that runs of the deployment itself correct its times.
+    """
+
+    novelties: frozenset[Novelty] = frozenset()
+    is_measured_here: bool = False
 
     @property
     def is_transferred(self) -> bool:
-        """Return True if no load of the kind was measured, so that intervals are the widest."""
-        return self in (
-            ServingEvidence.NETWORK,
-            ServingEvidence.STREAMS,
-            ServingEvidence.STREAMS_ELSEWHERE,
-            ServingEvidence.TRANSFER,
-        )
+        """Return True if no load of the kind was measured."""
+        return bool(self.novelties & _FAR)
+
+    def __str__(self) -> str:
+        if self.is_measured_here:
+            return "calibrated with a measured run of this deployment"
+        if self.novelties in _USUAL:
+            return _USUAL[self.novelties]
+        words = [_WORDS[novelty] for novelty in Novelty if novelty in self.novelties]
+        listed = " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
+        return f"{'transferred' if self.is_transferred else 'extrapolated'}: nobody measured {listed}"
+
+
+MEASURED_HERE = ServingEvidence(is_measured_here=True)
 
 
 class ModelKind(StrEnum):
@@ -58,53 +81,83 @@ def evidence_of(
     vendor: str,
     engine: str,
     architecture: str,
+    release: tuple[int, ...] | None = None,
     segment: str | None = None,
     kernels: Set[KernelClass] = frozenset(),
 ) -> ServingEvidence:
     """Classify a deployment by what was measured.
 
-    A model counts as measured with the engine that served it alone. A class of kernels that no run exercised in this
-    engine (a format, linear attention), on this architecture where the GPU was measured, makes the model a new one.
+    A model and a GPU count as measured with the engine that served them alone, a release of it with a generation of
+    GPUs. A class of kernels that no run exercised in this engine (a format, linear attention), on this architecture
+    where the GPU was measured, is new, too. Of an engine of which single streams of one model were measured alone
+    (`single_streams`), the GPUs of these streams count.
     """
-    known_gpu = gpu in calibration.measured_gpus
-    new_kind = segment is not None and segment not in calibration.measured_segments and not known_gpu
-    streams = calibration.single_streams.get(engine)
-    if streams and engine not in calibration.measured_engines:
-        return ServingEvidence.STREAMS if gpu in streams else ServingEvidence.STREAMS_ELSEWHERE
-    if vendor != "NVIDIA" or engine not in calibration.measured_engines or new_kind:
-        return ServingEvidence.TRANSFER
+    streams = calibration.single_streams.get(engine, frozenset())
+    is_under_load = engine in calibration.measured_engines
     timed = {tuple(name.split(" | ")) for name in calibration.kernel_factors}
-    if known_gpu:
-        known_kernels = all((str(kernel), engine, architecture) in timed for kernel in kernels)
-    else:
-        known_kernels = {str(kernel) for kernel in kernels} <= {name for name, of, _ in timed if of == engine}
-    if pair_name(model, engine) in calibration.measured_pairs and known_kernels:
-        return ServingEvidence.SAME if known_gpu else ServingEvidence.OTHER_GPU
-    return ServingEvidence.OTHER_MODEL if known_gpu else ServingEvidence.OTHER_BOTH
+    found = set()
+    name = engine.split(maxsplit=1)[0]
+    is_known_gpu = pair_name(gpu, engine) in calibration.measured_gpus or gpu in streams
+    if not is_known_gpu:
+        same_kind = segment is None or segment in calibration.measured_segments
+        generations = {where for _, of, where in timed if of.split(maxsplit=1)[0] == name}
+        found.add(Novelty.GPU if architecture in generations and same_kind else Novelty.ARCHITECTURE)
+    if vendor_name(vendor, engine) not in calibration.measured_vendors and is_under_load:
+        found.add(Novelty.VENDOR)
+    if not is_under_load:
+        found.add(Novelty.ENGINE)
+    elif _is_outside(release, calibration.measured_releases.get(pair_name(architecture, engine), ())):
+        found.add(Novelty.RELEASE)
+    if pair_name(model, engine) not in calibration.measured_pairs:
+        found.add(Novelty.MODEL)
+    if is_under_load:
+        known = {
+            kernel
+            for kernel, of, where in timed
+            if of.split(maxsplit=1)[0] == name and (not is_known_gpu or where == architecture)
+        }
+        if not {str(kernel) for kernel in kernels} <= known:
+            found.add(Novelty.FORMAT)
+    return ServingEvidence(frozenset(found))
 
 
-def half_width(width: Width, evidence: ServingEvidence) -> float:
-    """Return the factor between the expected value and either end of its 90 % interval."""
-    match evidence:
-        case ServingEvidence.SAME | ServingEvidence.MEASURED_HERE:
-            return width.same
-        case ServingEvidence.OTHER_MODEL:
-            return width.other_model
-        case ServingEvidence.OTHER_GPU:
-            return width.other_gpu
-        case ServingEvidence.OTHER_BOTH:
-            return width.other_both
-        case _:  # transferred
-            return width.transfer
+def _is_outside(release: tuple[int, ...] | None, measured: Sequence[str]) -> bool:
+    """Return True if a release is older than the oldest that was measured, or newer than the newest."""
+    if release is None or not measured:
+        return False
+    oldest, newest = (parse_version(text) for text in measured)
+    return release < oldest or release[: len(newest)] > newest[: len(release)]
 
 
 def interval(value: float, *, width: Width, evidence: ServingEvidence, adjustment: Adjustment) -> Interval:
     """Return a value with its 90 % interval, symmetric in the logarithm."""
     expected = value * adjustment.factor
-    factor = half_width(width, evidence)
+    factor = width.half(evidence.novelties)
     if adjustment.deviation is not None:
         factor = min(factor, exp(NORMAL_90 * adjustment.deviation))
     return Interval(low=expected / factor, expected=expected, high=expected * factor)
+
+
+MOST_SPREAD = 5.0
+"""Upper ÷ lower end of an interval beyond which a time is said to be not known, and its width decides nothing."""
+
+
+def is_known(time: Interval) -> bool:
+    """Return True if an interval is narrow enough to say something."""
+    return time.high <= MOST_SPREAD * time.low
+
+
+def deciding(time: Interval) -> Interval:
+    """Return the interval that a limit is held against: the expected value alone where the time is not known."""
+    return time if is_known(time) else Interval(low=time.expected, expected=time.expected, high=time.expected)
+
+
+def not_known_words(time: Interval) -> str:
+    """Say that a time to the first token is not known."""
+    return (
+        f"TTFT is not known: its 90 % interval spans a factor of {time.high / time.low:.0f}, so that limits are held "
+        "against the expected value; measure a run"
+    )
 
 
 def widened(found: Interval, factors: Sequence[float]) -> Interval:
@@ -121,7 +174,7 @@ def learn_adjustment(ratios: list[float], *, width: Width, evidence: ServingEvid
     """
     if not ratios:
         return Adjustment()
-    whole = log(half_width(width, evidence)) / NORMAL_90
+    whole = log(width.half(evidence.novelties)) / NORMAL_90
     scatter = (log(width.within) / NORMAL_90) ** 2
     between = max(whole**2 - scatter, 1e-4)
     share = between / (between + scatter / len(ratios))

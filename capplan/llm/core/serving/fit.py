@@ -10,15 +10,16 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from capplan.core.calibrate.residuals import LeastSquares, minimise
-from capplan.core.numbers import FloatArray
+from capplan.core.numbers import BoolArray, FloatArray
 from capplan.llm.core.serving.cases import Metric, Serving, ServingCase, answer
 from capplan.llm.core.serving.closed_loop import LoopTimes
 from capplan.llm.core.serving.load_curve import open_waiting
-from capplan.llm.core.serving.service import ServedDeployment, loop_times, waiting_names, waiting_parts
+from capplan.llm.core.serving.service import ServedDeployment, Waiting, loop_times, waiting_names, waiting_parts
 from capplan.llm.core.serving.serving_point import (
     ArrivalPattern,
     Requests,
     TwoSteps,
+    lone_prefill,
     saturated,
     static_batch,
     steady_state,
@@ -35,6 +36,9 @@ WAITING_CORRELATION = 0.03
 """The same for times to the first token, which differ from run to run more than from block to block."""
 _SPREADS = {Metric.TPOT: 0.12, Metric.OUTPUT_TOKENS_PER_S: 0.15, Metric.TTFT: 0.15}
 _STEP = 1e-4
+_PARTS = 5
+_USUAL_TOKEN_S = 0.02
+"""Time between tokens by which the requests that run under arrivals are counted where it was not measured."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,56 +61,154 @@ class Prior:
 
 @dataclass(frozen=True, slots=True)
 class Followed:
-    """Cases that have no closed form, by the identity of the case: loops that were stepped through, and the tokens per
-    second of offline runs with a stated number of requests. [1/s]"""
+    """Cases that have no closed form, by the identity of the case: loops that were stepped through, what the times to
+    the first token of loops and of arrivals are sums of, and the tokens per second of offline runs with a stated number
+    of requests. [1/s]"""
 
     loops: Mapping[int, LoopTimes]
+    waiting: Mapping[int, Waiting]
     finite_tokens_per_s: Mapping[int, float]
+
+    def queue_s(self, case: ServingCase) -> float:
+        """Return the mean wait for memory or a free sequence in a loop. [s]"""
+        loop = self.loops.get(id(case))
+        return 0.0 if loop is None else loop.queue_s
+
+
+@dataclass(frozen=True, slots=True)
+class Tabulated:
+    """Observations as tables of steps, by which constants are fitted and answers follow from constants.
+
+    `closed` are the places of observations with a closed form, in the order of `points`; `waiting` those of times to
+    the first token in loops and under arrivals, whose lone prompts and steps are in turn those of `aside`.
+    """
+
+    observations: Sequence[Observation]
+    layout: ConstantsVector
+    prior: Prior
+    closed: IntArray
+    steps: StepTable
+    points: "_Points"
+    waiting: IntArray
+    aside: "tuple[StepTable, _Points] | None"
+    near: tuple[FloatArray, FloatArray] | None = None
+
+    @classmethod
+    def of(cls, observations: Sequence[Observation], *, layout: ConstantsVector, prior: Prior) -> "Tabulated":
+        """Tabulate the steps of all observations."""
+        closed = np.array([_is_closed_form(item) for item in observations])
+        waits = [item for item, is_closed in zip(observations, closed, strict=True) if not is_closed]
+        steps, points = _tabulate([_two_steps(item) for item in _taken(observations, closed)], layout)
+        beside = [part for item in waits for part in (_lone_steps(item), _two_steps(item))]
+        return cls(
+            observations=observations,
+            layout=layout,
+            prior=prior,
+            closed=np.flatnonzero(closed),
+            steps=steps,
+            points=points,
+            waiting=np.flatnonzero(~closed),
+            aside=_tabulate(beside, layout) if beside else None,
+        )
+
+    def logs(self, vector: FloatArray) -> FloatArray:
+        """Return the logarithms of the closed forms."""
+        return _log_answers(self.steps, self.points, self.layout.view(vector))
+
+    def aside_logs(self, vector: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the logarithms of the lone prompts and of the steps of what waits."""
+        if self.aside is None:
+            return np.zeros(0), np.zeros(0)
+        found = _log_answers(*self.aside, self.layout.view(vector))
+        return found[0::2], found[1::2]
+
+    def fit(self, base: "FullFit", kept: BoolArray) -> FloatArray:
+        """Find the most probable constants of the observations that are kept, near those of a fit to all of them.
+
+        What loops and finite runs differ from their closed forms by stays that of the fit to all.
+        """
+        problem = _problem(self, base, kept[self.closed])
+        residuals, jacobian = problem.derivatives(base.vector) if self.near is None else self.near
+        near = replace(
+            problem,
+            residuals=lambda vector: residuals + jacobian @ (vector - base.vector),
+            derivatives=lambda vector: (residuals + jacobian @ (vector - base.vector), jacobian),
+        )
+        vector = minimise(near, base.vector, iterations=20, tolerance=1e-4)
+        return _fit_waiting(self, base, minimise(problem, vector, iterations=1), kept)
+
+    def around(self, base: "FullFit") -> "Tabulated":
+        """Return the same tables with the slopes of all answers at a fit, from which fits without some runs start."""
+        everything = np.ones(self.closed.size, dtype=bool)
+        return replace(self, near=_problem(self, base, everything).derivatives(base.vector))
+
+    def predict(self, base: "FullFit", vector: FloatArray) -> FloatArray:
+        """Predict all observations with constants near those of a fit. [s or 1/s]
+
+        Of what waits, the parts of a loop move as its lone prompt and its step do.
+        """
+        found = np.zeros(len(self.observations))
+        found[self.closed] = np.exp(self.logs(vector) + base.correction)
+        parts, known = _waiting_moved(self, base, vector)
+        constants = self.layout.view(vector)
+        for row, place in enumerate(self.waiting):
+            item = self.observations[place]
+            engine = self.layout.engines.index(item.case.engine)
+            factors = [constants.engine(name)[engine] for name in waiting_names(in_step=item.case.in_step)]
+            found[place] = known[row] + float(parts[row] @ factors)
+        return found
 
 
 @dataclass(frozen=True, slots=True)
 class FullFit:
-    """A fit to all observations, and what was followed with its constants."""
+    """A fit to all observations, what was followed with its constants, and what that adds to closed forms."""
 
     vector: FloatArray
     followed: Followed
+    correction: FloatArray
 
 
-def full_fit(observations: Sequence[Observation], vector: FloatArray, *, layout: ConstantsVector) -> FullFit:
+def followed_fit(table: Tabulated, vector: FloatArray) -> FullFit:
     """Follow the closed loops and finite runs of all observations with fitted constants."""
-    return FullFit(vector, _follow(observations, layout.view(vector)))
+    constants = table.layout.view(vector)
+    followed = _follow(table.observations, constants)
+    items = [table.observations[place] for place in table.closed]
+    return FullFit(vector, followed, _corrections(items, followed, table.logs(vector)))
 
 
-def fit_constants(
-    observations: Sequence[Observation], *, layout: ConstantsVector, prior: Prior, known: FullFit | None = None
-) -> FloatArray:
+def fit_constants(table: Tabulated) -> FullFit:
     """Find the most probable constants, as logarithms in the order of the layout.
 
     The fit starts at the prior's mean, so that constants that no observation moves stay there.
     """
-    used = [item for item in observations if _is_closed_form(item)]
-    steps, points = _tabulate(used, layout)
-    vector = prior.mean.copy()
-    base = vector if known is None else known.vector
-    followed = _follow(observations, layout.view(base)) if known is None else known.followed
-    for _ in range(ROUNDS if known is None else 1):
-        correction = _corrections(used, followed, _log_answers(steps, points, layout.view(base)))
-        vector = _minimise(used, steps, points, correction, layout=layout, prior=prior, start=vector)
-        if known is None:
-            base, followed = vector, _follow(observations, layout.view(vector))
-    return _fit_waiting(observations, followed.loops, vector, layout=layout, prior=prior)
+    everything = np.ones(len(table.observations), dtype=bool)
+    base = followed_fit(table, table.prior.mean)
+    for _ in range(ROUNDS):
+        problem = _problem(table, base, everything[table.closed])
+        base = followed_fit(table, minimise(problem, base.vector, iterations=20, tolerance=1e-3))
+    vector = _fit_waiting(table, base, base.vector, everything)
+    return FullFit(vector, base.followed, base.correction)
+
+
+def _taken(items: Sequence[Observation], mask: BoolArray) -> list[Observation]:
+    return [item for item, taken in zip(items, mask, strict=True) if taken]
 
 
 def _follow(observations: Sequence[Observation], constants: Constants) -> Followed:
     cases = {id(item.case): item.case for item in observations}
-    return Followed(
-        {
-            key: loop_times(_service(case, constants), case.demand, clients=case.clients / case.replicas)
-            for key, case in cases.items()
-            if case.serving is Serving.CLOSED_LOOP
-        },
-        {key: answer(case, constants).output_tokens_per_s for key, case in cases.items() if _is_finite(case)},
-    )
+    waited = {id(item.case) for item in observations if not _is_closed_form(item)}
+    loops = {
+        key: loop_times(_service(case, constants), case.demand, clients=case.clients / case.replicas)
+        for key, case in cases.items()
+        if case.serving is Serving.CLOSED_LOOP
+    }
+    waiting = {key: waiting_parts(loop) for key, loop in loops.items()}
+    for key, case in cases.items():
+        if key in waited and case.serving is Serving.OPEN_LOAD:
+            rate_per_s = case.rate_per_s / case.replicas
+            waiting[key] = open_waiting(_service(case, constants), case.demand, rate_per_s=rate_per_s)
+    finite = {key: answer(case, constants).output_tokens_per_s for key, case in cases.items() if _is_finite(case)}
+    return Followed(loops, waiting, finite)
 
 
 def _is_finite(case: ServingCase) -> bool:
@@ -131,14 +233,33 @@ class _Points:
     offline: FloatArray
 
 
-def _two_steps(item: Observation) -> tuple[TwoSteps, float]:
-    """Return the steps of an answer, and the tokens that are divided by their time, 0 for a time."""
+@dataclass(frozen=True, slots=True)
+class _Point:
+    """Two steps of a case, and the tokens that are divided by their time, 0 for a time."""
+
+    case: ServingCase
+    steps: TwoSteps
+    tokens: float = 0.0
+
+
+def _lone_steps(item: Observation) -> _Point:
+    """Return the steps of a lone prompt."""
+    case = item.case
+    rules = scheduling_on(case.engine, case.machine, data=case.kernels.data_parallel)
+    requests = Requests(input_len=case.demand.input_len, output_len=1.0, batch=1.0, token_budget=rules.token_budget)
+    pipeline = case.kernels.pipeline_parallel
+    return _Point(case, lone_prefill(requests, pipeline=pipeline, fills_pipeline=rules.fills_pipeline))
+
+
+def _two_steps(item: Observation) -> _Point:
+    """Return the steps of an answer; of a time to the first token in a loop, those of its time between tokens."""
     case, kernels = item.case, item.case.kernels
     rules = scheduling_on(case.engine, case.machine, data=kernels.data_parallel)
     demand, data, stages = case.demand, item.case.kernels.data_parallel, item.case.kernels.pipeline_parallel
     running = max(1.0, min(demand.capacity, rules.most_sequences * data))
     if case.serving is Serving.OPEN_LOAD:  # as many requests run as come while one answer is made
-        running = max(1.0, case.rate_per_s / case.replicas * demand.output_len * item.value)
+        token_s = item.value if item.metric is Metric.TPOT else _USUAL_TOKEN_S
+        running = max(1.0, case.rate_per_s / case.replicas * demand.output_len * token_s)
     elif case.serving not in (Serving.OFFLINE, Serving.STEADY):
         running = min(running, case.clients / case.replicas)
     if case.serving in (Serving.FIXED_BATCH, Serving.STEADY):
@@ -152,26 +273,24 @@ def _two_steps(item: Observation) -> tuple[TwoSteps, float]:
         token_budget=rules.token_budget,
     )
     if case.serving is Serving.FIXED_BATCH:
-        return static_batch(requests, pipeline=stages), 0.0 if lone else running * demand.output_len
+        return _Point(case, static_batch(requests, pipeline=stages), 0.0 if lone else running * demand.output_len)
     if case.serving in (Serving.OFFLINE, Serving.OPEN_LOAD):
         tokens = running * case.replicas if case.serving is Serving.OFFLINE else 0.0
-        return saturated(requests, pipeline=stages, data=data, mixes=rules.mixes), tokens
+        return _Point(case, saturated(requests, pipeline=stages, data=data, mixes=rules.mixes), tokens)
     steps = steady_state(requests, pipeline=kernels.pipeline_parallel, data=data, mixes=rules.mixes)
-    return (replace(steps, prefills=0.0) if case.serving is Serving.STEADY else steps), 0.0
+    return _Point(case, replace(steps, prefills=0.0) if case.serving is Serving.STEADY else steps)
 
 
-def _tabulate(items: Sequence[Observation], layout: ConstantsVector) -> tuple[StepTable, _Points]:
+def _tabulate(parts: Sequence[_Point], layout: ConstantsVector) -> tuple[StepTable, _Points]:
     tables: list[StepTable] = []
     rows: list[tuple[float, ...]] = []
-    for item in items:
-        steps, tokens = _two_steps(item)
+    for part in parts:
+        case, steps = part.case, part.steps
         for load in (steps.decode, steps.mixed):
-            tables.append(
-                step_table(item.case.kernels, load, machine=item.case.machine, layout=layout, engine=item.case.engine)
-            )
-        offline = float(item.case.serving is Serving.OFFLINE)
+            tables.append(step_table(case.kernels, load, machine=case.machine, layout=layout, engine=case.engine))
+        offline = float(case.serving is Serving.OFFLINE)
         prefills = float(np.max(steps.prefills))  # an observation is one point
-        rows.append((steps.decodes, prefills, steps.beside, float(steps.shared), tokens, offline))
+        rows.append((steps.decodes, prefills, steps.beside, float(steps.shared), part.tokens, offline))
     return stack(tables), _Points(*np.array(rows, dtype=float).T)
 
 
@@ -209,18 +328,12 @@ def block_weights(blocks: Sequence[str], *, correlation: float) -> FloatArray:
     return np.asarray(1.0 / (1.0 + (counts[inverse] - 1) * correlation))
 
 
-def _minimise(
-    items: Sequence[Observation],
-    steps: StepTable,
-    points: _Points,
-    correction: FloatArray,
-    *,
-    layout: ConstantsVector,
-    prior: Prior,
-    start: FloatArray,
-) -> FloatArray:
-    observed = np.log([item.value for item in items]) - correction
-    spread = np.array([_SPREADS[item.metric] for item in items])
+def _problem(table: Tabulated, base: FullFit, kept: BoolArray) -> LeastSquares:
+    """Return the least squares of the closed forms that are kept."""
+    items, layout, steps, points = table.observations, table.layout, table.steps, table.points
+    closed = [items[place] for place in table.closed]
+    observed = np.log([item.value for item in closed]) - base.correction
+    spread = np.array([_SPREADS[item.metric] for item in closed])
 
     def residuals(vector: FloatArray) -> FloatArray:
         return np.asarray((_log_answers(steps, points, layout.view(vector)) - observed) / spread)
@@ -228,19 +341,23 @@ def _minimise(
     def derivatives(vector: FloatArray) -> tuple[FloatArray, FloatArray]:
         return residuals(vector), _jacobian(steps, points, vector, layout) / spread[:, None]
 
-    problem = LeastSquares(
+    weights = np.zeros(len(closed))
+    weights[kept] = block_weights([item.block for item in _taken(closed, kept)], correlation=CORRELATION)
+    return LeastSquares(
         residuals=residuals,
         derivatives=derivatives,
-        row_weight=block_weights([item.block for item in items], correlation=CORRELATION),
-        prior_mean=prior.mean,
-        prior_sd=prior.deviation,
+        row_weight=weights,
+        prior_mean=table.prior.mean,
+        prior_sd=table.prior.deviation,
         huber=1.5,
     )
-    return minimise(problem, start, iterations=20, tolerance=1e-3)
 
 
 def _jacobian(steps: StepTable, points: _Points, vector: FloatArray, layout: ConstantsVector) -> FloatArray:
-    """Compute how the logarithms of answers move with the constants: kernels exactly, the others by differences."""
+    """Compute how the logarithms of answers move with the constants: kernels exactly, the others by differences.
+
+    A row feels the constants of one engine and of one kind of link, so that those of all are moved at once.
+    """
     constants, engine = layout.view(vector), steps.engine[0::2]
     parts = step_time(steps, constants)
     found = _answers(parts.total_s, points, engine, constants)
@@ -251,13 +368,20 @@ def _jacobian(steps: StepTable, points: _Points, vector: FloatArray, layout: Con
     for start, slopes in ((0, kernels), (last, factors)):
         moves = found.by_decode[:, None] * slopes[0::2] + found.by_mixed[:, None] * slopes[1::2]
         jacobian[:, start : start + slopes.shape[1]] = moves
-    for index, name in enumerate(layout.names[kernels.shape[1] : last], start=kernels.shape[1]):
+    rows, names = np.arange(engine.size), layout.names
+    together: dict[str, list[int]] = {}
+    for index in range(kernels.shape[1], last):
+        kind, _, constant = names[index].split("/")
+        together.setdefault(f"{kind}/{constant}", []).append(index)
+    which = {"engine": engine, "link": steps.collectives.link[0::2, 0], "device": np.zeros_like(engine)}
+    for name, columns in together.items():
         moved = vector.copy()
-        moved[index] += _STEP
+        moved[columns] += _STEP
         kernels_s = None if name.startswith("device/") else parts.kernels_s
         other = layout.view(moved)
         times = step_time(steps, other, kernels_s=kernels_s).total_s
-        jacobian[:, index] = (_answers(times, points, engine, other).logs - found.logs) / _STEP
+        slopes = (_answers(times, points, engine, other).logs - found.logs) / _STEP
+        jacobian[rows, np.array(columns)[which[name.partition("/")[0]]]] = slopes
     return jacobian
 
 
@@ -276,39 +400,68 @@ def _corrections(items: Sequence[Observation], followed: Followed, closed: Float
     return found
 
 
-def _fit_waiting(
-    observations: Sequence[Observation],
-    loops: Mapping[int, LoopTimes],
-    vector: FloatArray,
-    *,
-    layout: ConstantsVector,
-    prior: Prior,
-) -> FloatArray:
-    """Fit how the time to the first token follows from the stepped loop, by engine and kind of arrivals."""
-    fitted = vector.copy()
-    names, constants = list(layout.names), layout.view(vector)
-    waiting = {key: waiting_parts(loop) for key, loop in loops.items()}
-    groups: dict[tuple[str, tuple[str, ...]], list[Observation]] = {}
-    for item in observations:
-        if item.metric is not Metric.TTFT or item.case.serving is Serving.FIXED_BATCH:
-            continue
-        if item.case.serving is Serving.OPEN_LOAD:
-            case = item.case
-            rate_per_s = case.rate_per_s / case.replicas
-            waiting[id(case)] = open_waiting(_service(case, constants), case.demand, rate_per_s=rate_per_s)
-        key = (item.case.engine, waiting_names(in_step=item.case.in_step))
-        groups.setdefault(key, []).append(item)
-    for (engine, terms), items in groups.items():
+def _waiting_moved(table: Tabulated, base: FullFit, vector: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return the parts of all times to the first token [row, part], and what is known of them, with other constants.
+
+    Prompts, and what is waited for them, take as many times as long as a lone prompt; the wait for a step and for
+    memory as many times as long as a step.
+    """
+    before, now = table.aside_logs(base.vector), table.aside_logs(vector)
+    lone, step = np.exp(now[0] - before[0]), np.exp(now[1] - before[1])
+    items = [table.observations[place] for place in table.waiting]
+    waiting = [base.followed.waiting[id(item.case)] for item in items]
+    is_open = np.array([item.case.serving is Serving.OPEN_LOAD for item in items], dtype=bool)
+    parts = np.array([each.parts for each in waiting], dtype=float).reshape(len(items), _PARTS)
+    parts[:, 0] *= lone
+    parts[:, 1] *= np.where(is_open, step, lone)
+    parts[:, 2] *= lone
+    parts[:, 3] *= step
+    queue = np.array([base.followed.queue_s(item.case) for item in items]) * step
+    for row, item in enumerate(items):
+        polled = item.case.receive_steps
+        if polled is not None:
+            queue[row] += polled * parts[row, 3]
+            parts[row, 3] = 0.0
+    return parts, queue
+
+
+def _fit_waiting(table: Tabulated, base: FullFit, vector: FloatArray, kept: BoolArray) -> FloatArray:
+    """Fit how the time to the first token follows from the stepped loop, by engine and kind of arrivals.
+
+    A generation of an engine without such times takes the constants of another.
+    """
+    fitted, names = vector.copy(), list(table.layout.names)
+    parts, known = _waiting_moved(table, base, vector)
+    groups: dict[tuple[str, tuple[str, ...]], list[int]] = {}
+    for row, place in enumerate(table.waiting):
+        if kept[place]:
+            case = table.observations[place].case
+            groups.setdefault((case.engine, waiting_names(in_step=case.in_step)), []).append(row)
+    for (engine, terms), rows in groups.items():
         which = [names.index(f"engine/{engine}/{name}") for name in terms]
+        items = [table.observations[table.waiting[row]] for row in rows]
         fitted[which] = _fit_sum(
-            np.array([waiting[id(item.case)].parts for item in items]),
-            np.array([loops[id(item.case)].queue_s if id(item.case) in loops else 0.0 for item in items]),
+            parts[rows],
+            known[rows],
             np.log([item.value for item in items]),
             block_weights([item.block for item in items], correlation=WAITING_CORRELATION),
-            mean=prior.mean[which],
-            deviation=prior.deviation[which],
+            mean=table.prior.mean[which],
+            deviation=table.prior.deviation[which],
         )
+    for engine, terms in _unwaited(table, groups):
+        near = next((name for name, of in groups if of == terms and name.split()[0] == engine.split()[0]), None)
+        which = [names.index(f"engine/{engine}/{name}") for name in terms]
+        neighbour = None if near is None else [names.index(f"engine/{near}/{name}") for name in terms]
+        fitted[which] = table.prior.mean[which] if neighbour is None else fitted[neighbour]
     return fitted
+
+
+def _unwaited(
+    table: Tabulated, groups: Mapping[tuple[str, tuple[str, ...]], Sequence[int]]
+) -> list[tuple[str, tuple[str, ...]]]:
+    """Return the generations of engines and kinds of arrivals of which no time to the first token is kept."""
+    every = [(engine, waiting_names(in_step=in_step)) for engine in table.layout.engines for in_step in (True, False)]
+    return [group for group in every if group not in groups]
 
 
 def _fit_sum(

@@ -1,17 +1,29 @@
 """Make a calibration from measured runs: constants, and interval widths from runs that were held out."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
 
-from capplan.core.numbers import FloatArray
-from capplan.llm.core.serving.cases import answer, metric_of
-from capplan.llm.core.serving.fit import FullFit, Observation, Prior, fit_constants
+from capplan.core.numbers import BoolArray, FloatArray
+from capplan.llm.core.engines import parse_version, version_of
+from capplan.llm.core.serving.evidence import ServingEvidence, evidence_of
+from capplan.llm.core.serving.fit import CORRELATION, FullFit, Observation, Tabulated, block_weights
 from capplan.llm.core.serving.priors import PRIOR
-from capplan.llm.core.timing.calibration import LlmCalibration, Width, engine_width, pair_name
-from capplan.llm.core.timing.constants import Constants, ConstantsVector
+from capplan.llm.core.timing.calibration import (
+    DISTANCES,
+    KernelClass,
+    LlmCalibration,
+    Novelty,
+    Width,
+    engine_width,
+    factor_name,
+    pair_name,
+    vendor_name,
+)
+from capplan.llm.core.timing.work import IntArray, kernel_classes
 
 COVERED = 0.9
 POOLED_DEPLOYMENTS = 3.0
@@ -22,7 +34,8 @@ POOLED_DEPLOYMENTS = 3.0
 class LearntRun:
     """An observation with the names that it can be held out by, and the name of its interval widths.
 
-    `deployment` names the runs of the same model, GPUs, engine, formats and parallelism.
+    `deployment` names the runs of the same model, GPUs, engine, formats and parallelism. `release` is that of the
+    engine, and `publisher` and `year` say who published the run and when.
     """
 
     observation: Observation
@@ -32,14 +45,37 @@ class LearntRun:
     width: str
     deployment: str
     segment: str = ""
+    vendor: str = "NVIDIA"
+    release: str = ""
+    publisher: str = ""
+    year: int | None = None
+
+    @property
+    def architecture(self) -> str:
+        """Return the generation of its GPU."""
+        return self.observation.case.machine.architecture
+
+    @property
+    def engine(self) -> str:
+        """Return the generation of its engine."""
+        return self.observation.case.engine
+
+    @property
+    def engine_name(self) -> str:
+        """Return its engine, whatever the generation."""
+        return self.engine.split(maxsplit=1)[0]
+
+    @property
+    def kernels(self) -> frozenset[KernelClass]:
+        """Return the classes of the kernels that it runs."""
+        return kernel_classes(self.observation.case.kernels)
 
 
-def learn(runs: Sequence[LearntRun], *, layout: ConstantsVector, prior: Prior, name: str) -> LlmCalibration:
-    """Fit all constants to all runs; the calibration has no interval widths yet."""
-    vector = fit_constants([run.observation for run in runs], layout=layout, prior=prior)
-    constants = layout.view(vector)
+def learn(runs: Sequence[LearntRun], table: Tabulated, fit: FullFit, *, name: str) -> LlmCalibration:
+    """Return the calibration of a fit to all runs; it has no interval widths yet."""
+    constants = table.layout.view(fit.vector)
     switched, host = constants.links()
-    return LlmCalibration(
+    calibration = LlmCalibration(
         name=name,
         kernels=constants.kernels(),
         engines=constants.engines(),
@@ -47,93 +83,280 @@ def learn(runs: Sequence[LearntRun], *, layout: ConstantsVector, prior: Prior, n
         host=host,
         device=constants.devices(),
         kernel_factors=constants.factors(),
-        measured_gpus=frozenset(run.gpu for run in runs),
-        measured_pairs=frozenset(pair_name(run.model, run.observation.case.engine) for run in runs),
-        measured_engines=frozenset(run.observation.case.engine for run in runs),
-        measured_segments=frozenset(run.segment for run in runs if run.segment),
-        single_streams=PRIOR.single_streams,
     )
+    return replace(known_by(runs, calibration), kernel_factors=calibration.kernel_factors)
 
 
-def predict(runs: Sequence[LearntRun], constants: Constants) -> FloatArray:
-    """Predict the observation of every run; a case that several runs share is predicted once."""
-    cases = {id(run.observation.case): run.observation.case for run in runs}
-    times = {key: answer(case, constants) for key, case in cases.items()}
-    answers = [metric_of(times[id(run.observation.case)], run.observation.metric) for run in runs]
-    return np.array(answers)
+def known_by(runs: Sequence[LearntRun], calibration: LlmCalibration) -> LlmCalibration:
+    """Return a calibration that says what some runs measured.
 
-
-def cross_validate(
-    runs: Sequence[LearntRun], *, by: Callable[[LearntRun], str], layout: ConstantsVector, prior: Prior, known: FullFit
-) -> FloatArray:
-    """Predict every run with constants that were fitted without the runs that share its group."""
-    groups = [by(run) for run in runs]
-    found = np.zeros(len(runs))
-    for group in dict.fromkeys(groups):
-        outside = [run.observation for run, own in zip(runs, groups, strict=True) if own != group]
-        inside = [index for index, own in enumerate(groups) if own == group]
-        vector = fit_constants(outside, layout=layout, prior=prior, known=known)
-        found[inside] = predict([runs[index] for index in inside], layout.view(vector))
-    return found
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HeldOutPredictions:
-    """Predictions of all runs with nothing, their GPU, their model, and its whole family held out."""
-
-    same: FloatArray
-    other_gpu: FloatArray
-    other_model: FloatArray
-    other_family: FloatArray
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LearntWidths:
-    """Interval widths by name, and those of each run as they are learnt without its GPU and without its model."""
-
-    by_name: dict[str, Width]
-    without_gpu: tuple[Width, ...]
-    without_model: tuple[Width, ...]
-
-
-def interval_widths(runs: Sequence[LearntRun], held_out: HeldOutPredictions) -> LearntWidths:
-    """Compute the half-widths of 90 % intervals from held-out errors, by metric, and by engine and its generation.
-
-    The runs of one deployment share most of their errors, so that the few deployments of one engine say little of the
-    next one. The squared width of an engine is the mean of its own and that of all engines, weighed by its number of
-    deployments against `POOLED_DEPLOYMENTS`; that of a generation is made from its engine's in the same way.
-
-    A GPU or model that is asked about is not among those that the widths are learnt from. So the widths are learnt
-    again without each GPU and without each family of models, and as much is added to their squares for each metric that
-    90 % of what was left out lies inside. Families count, because it is not known how near a new model is to a measured
-    one: widths from single models held only 82 % of the tokens per second of families that were left out.
+    An engine counts where more than one client was served.
     """
-    labels = _Labels.of(runs)
+    releases: dict[str, list[tuple[tuple[int, ...], str]]] = {}
+    for run in runs:
+        if (version := version_of(run.release)) is not None:
+            key = pair_name(run.architecture, run.engine)
+            releases.setdefault(key, []).append((version, ".".join(map(str, version))))
+    kernels = {
+        factor_name(run.engine, run.architecture, kernel)
+        for run in {id(run.observation.case): run for run in runs}.values()
+        for kernel in run.kernels
+    }
+    return replace(
+        calibration,
+        measured_gpus=frozenset(pair_name(run.gpu, run.engine) for run in runs),
+        measured_pairs=frozenset(pair_name(run.model, run.engine) for run in runs),
+        measured_engines=frozenset(run.engine for run in runs if run.observation.case.clients > 1),
+        measured_segments=frozenset(run.segment for run in runs if run.segment),
+        measured_vendors=frozenset(vendor_name(run.vendor, run.engine) for run in runs),
+        measured_releases={name: (min(found)[1], max(found)[1]) for name, found in sorted(releases.items())},
+        single_streams=PRIOR.single_streams,
+        kernel_factors=dict.fromkeys(kernels, 1.0),
+    )
+
+
+def evidence_of_run(run: LearntRun, calibration: LlmCalibration) -> ServingEvidence:
+    """Return what is known of a run by what was measured."""
+    return evidence_of(
+        calibration,
+        model=run.model,
+        gpu=run.gpu,
+        vendor=run.vendor,
+        engine=run.engine,
+        architecture=run.architecture,
+        release=version_of(run.release),
+        segment=run.segment or None,
+        kernels=run.kernels,
+    )
+
+
+_NEWER = {"vllm": ("0.15", "0.23"), "sglang": ("0.5.9", "0.5.12"), "trtllm": ("1.0", "1.2")}
+"""Releases from which on runs are held out by the splits of engine releases."""
+_FOLDS = 5
+_FEWEST_OF_TWO = 20
+"""Runs that share both names of a split of two, from which on they are held out."""
+_LEAST_KEPT = 0.3
+"""Share of the runs that a split must leave to learn from."""
+
+SPLITS: Mapping[str, Callable[[LearntRun], Sequence[str]]] = {
+    "deployment": lambda run: (str(crc32(run.deployment.encode()) % _FOLDS),),
+    "model": lambda run: (run.model,),
+    "family": lambda run: (run.family,),
+    "gpu": lambda run: (run.gpu,),
+    "architecture": lambda run: (run.architecture,),
+    "vendor": lambda run: (run.vendor,),
+    "release": lambda run: newer_than(run.engine_name, run.release),
+    "engine": lambda run: (run.engine_name,),
+    "publisher": lambda run: (run.publisher,) if run.publisher else (),
+    "year": lambda run: (str(run.year),) if run.year else (),
+    "architecture and engine": lambda run: (f"{run.architecture}, {run.engine_name}",),
+    "gpu and family": lambda run: (f"{run.gpu}, {run.family}",),
+}
+"""By what runs are held out together: the groups of a run, easiest split first.
+
+Of the last two a run is predicted without all that shares the one *or* the other of its names."""
+
+
+def newer_than(engine: str, release: str) -> tuple[str, ...]:
+    """Return the names of the releases that a run is not older than, of those that are held out."""
+    version = version_of(release)
+    if version is None:
+        return ()
+    return tuple(f"{engine} {text}" for text in _NEWER.get(engine, ()) if version >= parse_version(text))
+
+
+@dataclass(frozen=True, slots=True)
+class HeldOut:
+    """Runs that were predicted without their group: their places, logarithms of predicted ÷ measured, and evidence."""
+
+    rows: IntArray
+    errors: FloatArray
+    evidence: tuple[ServingEvidence, ...]
+    group: NDArray[np.str_]
+
+    def where(self, mine: BoolArray) -> "HeldOut":
+        """Return some of the runs."""
+        kept = [item for item, taken in zip(self.evidence, mine, strict=True) if taken]
+        return HeldOut(self.rows[mine], self.errors[mine], tuple(kept), self.group[mine])
+
+
+def hold_out(runs: Sequence[LearntRun], table: Tabulated, fit: FullFit, *, split: str) -> HeldOut:
+    """Predict all runs of each group of a split with constants that are fitted without the group."""
+    groups: dict[str, list[int]] = {}
+    for row, run in enumerate(runs):
+        for group in SPLITS[split](run):
+            groups.setdefault(group, []).append(row)
     observed = np.log([run.observation.value for run in runs])
-    same, gpu, model = (
-        np.abs(np.log(predicted) - observed) for predicted in (held_out.same, held_out.other_gpu, held_out.other_family)
+    parts: list[HeldOut] = []
+    table = table.around(fit)
+    for group, members in groups.items():
+        if " and " in split and len(members) < _FEWEST_OF_TWO:
+            continue
+        kept = np.ones(len(runs), dtype=bool)
+        kept[members] = False
+        if " and " in split:
+            kept &= _shares_neither(runs, split, group)
+        if kept.mean() < _LEAST_KEPT:
+            continue
+        errors = np.log(table.predict(fit, table.fit(fit, kept))) - observed
+        known = known_by([run for run, is_kept in zip(runs, kept, strict=True) if is_kept], PRIOR)
+        evidence = tuple(evidence_of_run(runs[row], known) for row in members)
+        parts.append(HeldOut(np.array(members), errors[members], evidence, np.full(len(members), group)))
+    if not parts:
+        return HeldOut(np.zeros(0, dtype=np.int64), np.zeros(0), (), np.zeros(0, dtype=str))
+    return HeldOut(
+        np.concatenate([part.rows for part in parts]),
+        np.concatenate([part.errors for part in parts]),
+        tuple(item for part in parts for item in part.evidence),
+        np.concatenate([part.group for part in parts]),
     )
-    within = _half_widths(_within_deployments(np.log(held_out.same) - observed, labels.deployment), labels)
-    base = _half_widths(same, labels)
-    other_gpu = _widened(gpu, labels, np.array([run.gpu for run in runs]))
-    other_model = _widened(model, labels, np.array([run.family for run in runs]))
-    by_name = {}
-    for name in base:
-        whole = ",".join(name.split(",")[:2])
-        tables = (base, other_gpu.by_name, other_model.by_name)
-        by_name[name] = _width(
-            np.array([table[name] for table in tables]),
-            transferred=np.array([table[whole] for table in tables]),
-            within=within[name],
+
+
+def _shares_neither(runs: Sequence[LearntRun], split: str, group: str) -> BoolArray:
+    """Return the runs that share none of the names of a group of two."""
+    names = list(zip(split.split(" and "), group.split(", "), strict=True))
+    own = {"architecture": "architecture", "engine": "engine_name", "gpu": "gpu", "family": "family"}
+    return np.array([all(getattr(run, own[by]) != name for by, name in names) for run in runs])
+
+
+@dataclass(frozen=True, slots=True)
+class WidthRows:
+    """The held-out errors of all splits, one entry a prediction, from which interval widths are learnt.
+
+    `levels` says which steps of distance the evidence of each passes [prediction, step], and `is_known` that none. The
+    rows of one deployment in a split share the `weight` of one and a few more.
+    """
+
+    runs: Sequence[LearntRun]
+    labels: "_Labels"
+    within: FloatArray
+    rows: IntArray
+    errors: FloatArray
+    levels: FloatArray
+    is_known: BoolArray
+    split: NDArray[np.str_]
+    group: NDArray[np.str_]
+    each: "_Labels"
+    metric: NDArray[np.str_]
+    weight: FloatArray
+
+    @classmethod
+    def of(cls, runs: Sequence[LearntRun], held_out: Mapping[str, HeldOut], within: FloatArray) -> "WidthRows":
+        """Join the splits. `within` are logarithms of predicted ÷ measured in sample."""
+        parts = [found for found in held_out.values() if found.rows.size]
+        evidence = [item for found in parts for item in found.evidence]
+        labels, rows = _Labels.of(runs), np.concatenate([found.rows for found in parts])
+        each = labels.at(rows)
+        split = [name for name, found in held_out.items() for _ in found.rows]
+        blocks = [f"{name}|{of}" for name, of in zip(split, each.deployment, strict=True)]
+        return cls(
+            runs,
+            labels,
+            within,
+            rows,
+            np.concatenate([found.errors for found in parts]),
+            np.array([_levels(item.novelties) for item in evidence]),
+            np.array([item.novelties <= {Novelty.ENGINE} for item in evidence]),
+            np.array(split),
+            np.concatenate([found.group for found in parts]),
+            each,
+            np.array([name.split(",", maxsplit=1)[0] for name in each.name]),
+            block_weights(blocks, correlation=CORRELATION),
         )
-    own = [by_name[engine_width(run.width, run.observation.case.engine)] for run in runs]
-    return LearntWidths(
-        by_name=by_name,
-        without_gpu=tuple(replace(w, other_gpu=float(np.exp(h))) for w, h in zip(own, other_gpu.by_row, strict=True)),
-        without_model=tuple(
-            replace(w, other_model=float(np.exp(h))) for w, h in zip(own, other_model.by_row, strict=True)
-        ),
-    )
+
+    def widths(self, kept: BoolArray) -> dict[str, Width]:
+        """Compute the half-widths of 90 % intervals from the held-out errors of all splits together.
+
+        The squared logarithm of a half-width is that of a deployment whose model, GPU and engine were measured in other
+        settings, by metric, kind of model and generation of the engine, and what each novelty adds, by metric and kind.
+        The former is learnt where a fifth of the deployments, a publisher or a year was left out, the latter are chosen
+        together, so that the quantile loss at 90 % over the rows of all splits is least, where every split weighs the
+        same and the rows of one deployment count as in the fit.
+        """
+        known = kept & np.isin(self.split, _STILL_KNOWN) & self.is_known
+        same = _half_widths(np.abs(self.errors[known]), self.labels.at(self.rows[known]))
+        inner = _half_widths(_within_deployments(self.within, self.labels.deployment), self.labels)
+        names = np.unique(self.labels.name)
+        for name in names:  # one that was never held out is as wide as in sample
+            same.setdefault(str(name), inner[str(name)])
+        added = {str(name): self._added(str(name), same, kept) for name in names}
+        return {
+            name: Width(
+                same=float(np.exp(half)),
+                within=float(np.exp(min(inner.get(name, half), half))),
+                **{item.value: float(np.exp(size)) for item, size in added[_whole_name(name, names)].items()},
+            )
+            for name, half in same.items()
+        }
+
+    def _added(self, name: str, same: Mapping[str, float], kept: BoolArray) -> dict[Novelty, float]:
+        """Return what each novelty adds in square to half-widths of one metric and kind, as logarithms.
+
+        What is farther adds at least as much as what is nearer.
+        """
+        labels = self.each
+        mine = kept & (self.metric == name.split(",", maxsplit=1)[0])
+        weights = np.where(labels.name == name, 1.0, _OTHER_KINDS) * mine * self.weight
+        for split in np.unique(self.split[mine]):
+            weights[self.split == split] /= weights[self.split == split].sum()
+        bases = np.zeros(self.errors.size)
+        for of in np.unique(labels.name[mine]):
+            for engine in np.unique(labels.engine[mine]):
+                those = mine & (labels.name == of) & (labels.engine == engine)
+                bases[those] = same.get(engine_width(str(of), str(engine)), same[str(of)])
+        patterns, which = np.unique(np.column_stack([bases, self.levels])[mine], axis=0, return_inverse=True)
+        errors = np.abs(self.errors[mine])
+        steps = _Quantile(errors, patterns[:, 0], patterns[:, 1:], which.ravel(), weights[mine]).solve()
+        novelties = [novelty for row in DISTANCES.values() for novelty in row]
+        totals = {novelty: float(np.sqrt(steps @ _levels({novelty}))) for novelty in novelties}
+        return {**totals, Novelty.NETWORK: totals[Novelty.VENDOR]}
+
+
+def _whole_name(name: str, names: Sequence[str] | NDArray[np.str_]) -> str:
+    """Return the name of the widths of all engines that those of one belong to."""
+    return max((str(whole) for whole in names if name == whole or name.startswith(f"{whole}, ")), key=len)
+
+
+_CANDIDATES = np.array([0.0, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.65, 0.8, 1.0, 1.3, 1.7])
+_SWEEPS = 3
+_STILL_KNOWN = ("deployment", "publisher")
+"""Splits that leave runs whose model, GPU and engine are known: a question is never of a publisher that was fitted."""
+_OTHER_KINDS = 0.25
+"""Weight of a row of another kind of model of the same metric beside one of the kind itself."""
+
+
+def _levels(novelties: frozenset[Novelty] | set[Novelty]) -> FloatArray:
+    """Return which steps of distance some novelties pass: each includes the nearer ones of its row."""
+    found: list[float] = []
+    for row in DISTANCES.values():
+        far = max((place + 1 for place, novelty in enumerate(row) if novelty in novelties), default=0)
+        found += [1.0] * far + [0.0] * (len(row) - far)
+    return np.array(found)
+
+
+@dataclass(frozen=True, slots=True)
+class _Quantile:
+    """Absolute log errors [row] whose 90 % quantile is √(base² + Σ step·level) of the pattern `which` they have."""
+
+    errors: FloatArray
+    bases: FloatArray
+    levels: FloatArray
+    which: IntArray
+    weights: FloatArray
+
+    def loss(self, steps: FloatArray) -> float:
+        missing = self.errors - np.sqrt(self.bases**2 + self.levels @ steps)[self.which]
+        return float(self.weights @ np.where(missing > 0, COVERED * missing, (COVERED - 1.0) * missing))
+
+    def solve(self) -> FloatArray:
+        """Return the squares that each step adds, one after another until none becomes better."""
+        steps = np.zeros(self.levels.shape[1])
+        for _ in range(_SWEEPS):
+            for place in np.flatnonzero(self.levels.any(axis=0))[::-1]:  # what is farther explains what it can
+                tried = np.repeat(steps[None, :], len(_CANDIDATES), axis=0)
+                tried[:, place] = _CANDIDATES**2
+                steps = tried[int(np.argmin([self.loss(row) for row in tried]))]
+        return steps
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,16 +371,21 @@ class _Labels:
     def of(cls, runs: Sequence[LearntRun]) -> "_Labels":
         return cls(
             np.array([run.width for run in runs]),
-            np.array([run.observation.case.engine for run in runs]),
+            np.array([run.engine for run in runs]),
             np.array([f"{run.deployment}|{run.width}" for run in runs]),
         )
 
-    def where(self, mine: NDArray[np.bool_]) -> "_Labels":
-        return _Labels(self.name[mine], self.engine[mine], self.deployment[mine])
+    def at(self, rows: IntArray) -> "_Labels":
+        return _Labels(self.name[rows], self.engine[rows], self.deployment[rows])
 
 
 def _half_widths(errors: FloatArray, labels: _Labels) -> dict[str, float]:
-    """Return half-widths as logarithms by name, and by name and generation of the engine."""
+    """Return half-widths as logarithms by name, and by name and generation of the engine.
+
+    The runs of one deployment share most of their errors, so that the few deployments of one engine say little of the
+    next one. The squared width of an engine is the mean of its own and that of all engines, weighed by its number of
+    deployments against `POOLED_DEPLOYMENTS`; that of a generation is made from its engine's in the same way.
+    """
     found: dict[str, float] = {}
     engines = np.array([engine.split(maxsplit=1)[0] for engine in labels.engine])
     for name in np.unique(labels.name):
@@ -174,62 +402,12 @@ def _half_widths(errors: FloatArray, labels: _Labels) -> dict[str, float]:
     return found
 
 
-def _pooled(errors: FloatArray, labels: _Labels, mine: NDArray[np.bool_], whole: float) -> float:
+def _pooled(errors: FloatArray, labels: _Labels, mine: BoolArray, whole: float) -> float:
     """Return the half-width of some rows, drawn towards that of all the more, the fewer deployments they are of."""
     deployments = len(np.unique(labels.deployment[mine]))
     share = deployments / (deployments + POOLED_DEPLOYMENTS)
     own = float(np.quantile(errors[mine], COVERED))
     return float(np.sqrt(share * own**2 + (1.0 - share) * whole**2))
-
-
-@dataclass(frozen=True, slots=True)
-class _Widened:
-    """Half-widths for groups that were not measured: by name, and of each row as learnt without its group."""
-
-    by_name: dict[str, float]
-    by_row: FloatArray
-
-
-def _widened(errors: FloatArray, labels: _Labels, groups: NDArray[np.str_]) -> _Widened:
-    """Return half-widths that cover 90 % of each metric's rows of groups that they are not learnt from."""
-    found = _half_widths(errors, labels)
-    outside = _learnt_outside(errors, labels, groups)
-    rows = np.where(np.isfinite(outside), outside, _of_rows(found, labels))
-    metrics = np.array([_metric(name) for name in labels.name])
-    added = {str(metric): _added(errors, outside, metrics == metric) for metric in np.unique(metrics)}
-    return _Widened(
-        {name: float(np.hypot(half, added[_metric(name)])) for name, half in found.items()},
-        np.hypot(rows, [added[metric] for metric in metrics]),
-    )
-
-
-def _added(errors: FloatArray, outside: FloatArray, mine: NDArray[np.bool_]) -> float:
-    """Return what must be added in squares to half-widths for 90 % of some rows to lie inside, 0 for nothing."""
-    known = mine & np.isfinite(outside)
-    missing = np.quantile(errors[known] ** 2 - outside[known] ** 2, COVERED) if known.any() else 0.0
-    return float(np.sqrt(max(0.0, missing)))
-
-
-def _metric(name: str) -> str:
-    return name.split(",", maxsplit=1)[0]
-
-
-def _of_rows(table: dict[str, float], labels: _Labels) -> FloatArray:
-    """Return the half-width of each row by its generation of an engine, or by name; not a number where none is."""
-    pairs = zip(labels.name, labels.engine, strict=True)
-    found = [table.get(engine_width(str(name), str(engine)), table.get(str(name), np.nan)) for name, engine in pairs]
-    return np.array(found, dtype=float)
-
-
-def _learnt_outside(errors: FloatArray, labels: _Labels, groups: NDArray[np.str_]) -> FloatArray:
-    """Return the half-width of each row that is learnt without its group; not a number where nothing is left."""
-    found = np.full(errors.size, np.nan)
-    for group in np.unique(groups):
-        outside = groups != group
-        if outside.any():
-            table = _half_widths(errors[outside], labels.where(outside))
-            found[~outside] = _of_rows(table, labels.where(~outside))
-    return found
 
 
 def _within_deployments(errors: FloatArray, deployments: NDArray[np.str_]) -> FloatArray:
@@ -245,23 +423,3 @@ def _within_deployments(errors: FloatArray, deployments: NDArray[np.str_]) -> Fl
     if (runs > 1).any():
         found[runs == 1] = np.median(found[runs > 1])
     return np.asarray(found)
-
-
-def _width(quantiles: FloatArray, *, transferred: FloatArray, within: float) -> Width:
-    """Return the widths by class of evidence.
-
-    What is new in both gets a tenth more than the wider of the two, and what was never measured at all half as much
-    again: few GPUs and models can be left out together without leaving out what teaches their kernels.
-    """
-    same, gpu, model = (float(quantile) for quantile in quantiles)
-    gpu, model = max(gpu, same), max(model, same)
-    both = 1.1 * max(gpu, model)
-    widest = 1.65 * float(np.max(transferred))
-    return Width(
-        same=float(np.exp(same)),
-        other_model=float(np.exp(model)),
-        other_gpu=float(np.exp(gpu)),
-        other_both=float(np.exp(both)),
-        transfer=float(np.exp(max(widest, both))),
-        within=float(np.exp(min(within, same))),
-    )

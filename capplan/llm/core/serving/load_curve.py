@@ -19,12 +19,13 @@ from capplan.llm.core.serving.service import (
     decode_step_s,
     drafting_step_s,
     first_token_s,
+    lone_steps,
     most_running,
     offline,
     requests_of,
     step_times_s,
 )
-from capplan.llm.core.serving.serving_point import lone_prefill, saturated
+from capplan.llm.core.serving.serving_point import saturated
 from capplan.llm.core.timing.work import Load
 
 _POINTS = 16
@@ -93,7 +94,7 @@ def _loaded(service: ServedDeployment, demand: Demand, running: FloatArray) -> _
     requests = requests_of(service, demand, running)
     steps = saturated(requests, pipeline=stages, data=data, mixes=service.scheduling.mixes)
     images_s = running / demand.output_len * demand.encoder_s
-    lone = lone_prefill(requests_of(service, demand, 1.0), pipeline=stages)
+    lone = lone_steps(service, demand)
     decode_s, mixed_s, prompt_s = step_times_s(service, steps.decode, steps.mixed, lone.mixed)
     if demand.speculation is not None:
         decode_s = decode_step_s(service, demand, steps.decode.decoding)

@@ -68,7 +68,6 @@ def _engine(
     sequence_us: float,
     prefill_layer_us: float,
     *,
-    polled_steps: float = 1.5,
     quantised_bytes: float = 6.0,
     elementwise_bytes: float = 4.5,
     sorted_logit_ps: float = 100.0,
@@ -83,7 +82,7 @@ def _engine(
         ttft_lone=1.2,
         ttft_scale=1.0,
         ttft_burst=0.1,
-        ttft_steps=polled_steps,
+        ttft_steps=1.5,
         ttft_offset_s=0.02,
         lockstep_lone=1.2,
         lockstep_scale=1.0,
@@ -105,7 +104,8 @@ PRIOR = LlmCalibration(
     kernels=_KERNELS,
     engines={
         "llama.cpp": _engine(63, 300, 4, 60, elementwise_bytes=28.6),
-        "sglang": _engine(10, 400, 4, 300, polled_steps=10),
+        "sglang": _engine(10, 400, 4, 300),
+        "sglang before 0.5.10": _engine(10, 400, 4, 300),
         "trtllm": _engine(8, 400, 4, 300),
         "trtllm before 1.0": _engine(6, 200, 4, 100, quantised_bytes=0.5),
         "trtllm before 0.11": _engine(6, 200, 4, 100, quantised_bytes=0.5),
@@ -129,9 +129,7 @@ H100 SXM on Llama-2-70B, with 1.3 times the peak and 1.6 times the bandwidth. `S
 layer, whose time no run here shows. `SSM_UPDATE` (`selective_state_update` of Mamba's implementation) is bound by what
 a multiprocessor holds and not by bandwidth: blocks of 4 × 128 elements in 128 threads, 16 of them at a time, each of
 which waits for three reads that follow from one another, of about 0.7 µs each. That is 3.9 elements a nanosecond and
-multiprocessor, 0.09 of what its lanes could compute; the convolution and the norm beside it are launches of 4 µs.
-SGLang looks for new requests every 10 or 30 steps in published recipes (`--scheduler-recv-interval`), so that a prompt
-waits for ten on average."""
+multiprocessor, 0.09 of what its lanes could compute; the convolution and the norm beside it are launches of 4 µs."""
 
 _DEVIATIONS = {
     "compute_fraction": 0.25,
@@ -182,11 +180,17 @@ miss others. When they were chosen, median errors of TPOT without the GPU and wi
 with a share of 1 for all, 9.0 and 9.5 % with 0.4, and 8.8 and 8.8 % with these; shares of 0.2 or 0.1 for kernels
 changed both by less than 0.3 but missed offline tokens per second of other models by a tenth more."""
 
-_FACTOR_SHARE, _UNTUNED_SHARE = 0.06, 1.0
+_FACTOR_SHARE, _UNTIMED_FACTOR_SHARE, _FREE_SHARE = 0.06, 0.3, 1.0
 """The same of factors of kernels. They are drawn firmly to 1, because many rest on one model alone: with a share of 0.3
-that model's left-out runs were missed by a fifth more. vLLM before 0.14 ran grouped products of new shapes untuned
-(the 235-billion Qwen3 in fp8 takes 1.6 to 2.1 times its tuned time), so that its factors are free and move no other
-engine."""
+that model's left-out runs were missed by a fifth more. More is left to classes that no engine's kernels were timed of.
+vLLM before 0.14 ran grouped products of new shapes untuned (the 235-billion Qwen3 in fp8 takes 1.6 to 2.1 times its
+tuned time), and GPUs of other vendors run other kernels, timed by nobody: their factors are free and move no other
+engine or GPU."""
+_UNTIMED = frozenset({
+    KernelClass.GEMM_INT8, KernelClass.GEMM_W8A16, KernelClass.MOE_W8A16, KernelClass.MOE_W4A16, KernelClass.STATE,
+    KernelClass.MOE_MXFP4_A16,
+})  # fmt: skip
+_TIMED_GENERATIONS = frozenset({"Ampere", "Ada Lovelace", "Hopper", "Blackwell"})
 
 
 def _share(name: str) -> float:
@@ -194,7 +198,11 @@ def _share(name: str) -> float:
     if constant.startswith(("ttft_", "lockstep_", "offline_")):
         return _WAITING_SHARE
     if name.startswith("factor/"):
-        return _UNTUNED_SHARE if name.startswith("factor/moe") and "vllm before 0.14" in name else _FACTOR_SHARE
+        kernel, engine, generation = name.split("/", maxsplit=1)[1].rsplit("/", maxsplit=1)[0].split(" | ")
+        untuned = kernel.startswith("moe") and engine == "vllm before 0.14"
+        if untuned or generation not in _TIMED_GENERATIONS:
+            return _FREE_SHARE
+        return _UNTIMED_FACTOR_SHARE if kernel in _UNTIMED else _FACTOR_SHARE
     if name == f"kernel/{KernelClass.SSM_UPDATE}/compute_fraction":
         return UNTIMED_SHARE
     return _KERNEL_SHARE if name.startswith("kernel/") else _ENGINE_SHARE

@@ -161,6 +161,8 @@ def step_seconds(service: ServedDeployment, demand: Demand) -> StepSeconds:
     """Return a function for the time of a step of one replica by decoding sequences and prompt tokens."""
     data, stages = service.kernels.data_parallel, service.kernels.pipeline_parallel
     share, past = service.of_engine("prefill_share"), demand.input_len - demand.prefill_len
+    prompt = lone_steps(service, demand)
+    alone = prompt.prefills / ceil(demand.prefill_len / service.scheduling.token_budget)  # passes of a part of a prompt
 
     def seconds(running: FloatArray, chunk: FloatArray) -> FloatArray:
         counts, places = np.unique(running, return_inverse=True)
@@ -178,7 +180,7 @@ def step_seconds(service: ServedDeployment, demand: Demand) -> StepSeconds:
         step_s = decode_s.copy()
         step_s[chunk > 0] = service.step(load).total_s + images_s + np.where(running > 0, drafting_s, 0.0)[chunk > 0]
         felt_s = np.where(running > 0, decode_s + share * (step_s - decode_s), step_s)
-        return np.asarray(stages * felt_s)
+        return np.asarray(np.where((running > 0) | (chunk <= 0), stages, alone) * felt_s)
 
     return seconds
 
@@ -334,18 +336,29 @@ def _finite_run(service: ServedDeployment, demand: Demand, requests: float) -> f
 
 
 def fixed_batch(service: ServedDeployment, demand: Demand, *, batch: float) -> ServingTimes:
-    """Predict a static batch: all prompts at once, then one step for every further token."""
-    stages = service.kernels.pipeline_parallel
-    requests = requests_of(service, demand, batch)
-    whole_s = _combine(service, static_batch(requests, pipeline=stages))
-    first = Requests(input_len=demand.input_len, output_len=1.0, batch=batch)
-    first_s = _combine(service, static_batch(first, pipeline=stages))
+    """Predict a static batch: all prompts at once, then one step for every further token.
+
+    What does not fit in memory at once runs in waves, one after another.
+    """
+    held = min(batch, most_running(service, demand))
+    waves, rest = divmod(batch, held)
+    whole_s, first_s = _static_s(service, demand, held)
+    rest_s = _static_s(service, demand, rest)[0] if rest else 0.0
+    all_s = waves * whole_s + rest_s
     return ServingTimes(
-        ttft_s=first_s,
+        ttft_s=first_s + (waves - 1.0) / 2.0 * whole_s if not rest else first_s + waves / 2.0 * whole_s,
         tpot_s=max(whole_s - first_s, 0.0) / max(demand.output_len - 1.0, 1.0),
-        output_tokens_per_s=batch * demand.output_len / whole_s,
-        running=batch,
+        output_tokens_per_s=batch * demand.output_len / all_s,
+        running=held,
     )
+
+
+def _static_s(service: ServedDeployment, demand: Demand, batch: float) -> tuple[float, float]:
+    """Compute the time of a whole static batch that fits in memory, and that to its first tokens. [s]"""
+    stages = service.kernels.pipeline_parallel
+    whole_s = _combine(service, static_batch(requests_of(service, demand, batch), pipeline=stages))
+    first = Requests(input_len=demand.input_len, output_len=1.0, batch=batch)
+    return whole_s, _combine(service, static_batch(first, pipeline=stages))
 
 
 def steady_load(service: ServedDeployment, demand: Demand, *, running: float) -> ServingTimes:
@@ -368,8 +381,13 @@ def most_running(service: ServedDeployment, demand: Demand) -> float:
 
 def lone_ttft_s(service: ServedDeployment, demand: Demand) -> float:
     """Compute the time to the first token of one prompt on an idle replica. [s]"""
-    steps = lone_prefill(requests_of(service, demand, 1.0), pipeline=service.kernels.pipeline_parallel)
-    return _combine(service, steps)
+    return _combine(service, lone_steps(service, demand))
+
+
+def lone_steps(service: ServedDeployment, demand: Demand) -> TwoSteps:
+    """Return the steps of one prompt on an idle replica."""
+    pipeline, fills = service.kernels.pipeline_parallel, service.scheduling.fills_pipeline
+    return lone_prefill(requests_of(service, demand, 1.0), pipeline=pipeline, fills_pipeline=fills)
 
 
 def requests_of(service: ServedDeployment, demand: Demand, batch: float | FloatArray) -> Requests:

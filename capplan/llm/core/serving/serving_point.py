@@ -121,8 +121,12 @@ def static_batch(requests: Requests, *, pipeline: int) -> TwoSteps:
     )
 
 
-def lone_prefill(requests: Requests, *, pipeline: int) -> TwoSteps:
-    """Describe the time to the first token of one prompt on an idle replica."""
+def lone_prefill(requests: Requests, *, pipeline: int, fills_pipeline: bool = False) -> TwoSteps:
+    """Describe the time to the first token of one prompt on an idle replica.
+
+    Where the parts of a prompt fill a pipeline, each stage works on the next part while the following one has the last;
+    else a part passes all stages before the next begins.
+    """
     chunks = max(1.0, np.ceil(requests.prefill_len / requests.token_budget))
     size = requests.prefill_len / chunks
     past = requests.cached_len + (requests.prefill_len - size) / 2
@@ -130,7 +134,7 @@ def lone_prefill(requests: Requests, *, pipeline: int) -> TwoSteps:
         decode=Load.of(decoding=1.0, context=requests.input_len),
         mixed=Load.of(prefilled=size, prompts=1.0, past=past),
         decodes=0.0,
-        prefills=pipeline * chunks,
+        prefills=chunks + pipeline - 1.0 if fills_pipeline else pipeline * chunks,
         beside=0.0,
         shared=False,
     )

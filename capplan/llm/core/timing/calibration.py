@@ -1,8 +1,9 @@
 """The fitted constants of LLM serving: efficiencies of kernels, overheads of engines, links, and interval widths."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
 from enum import StrEnum
+from math import exp, log, sqrt
 
 from capplan.core.origin import Origin
 
@@ -138,9 +139,14 @@ def engine_width(name: str, engine: str) -> str:
     return f"{name}, {engine}"
 
 
-def pair_name(model: str, engine: str) -> str:
-    """Return the name of a model with an engine, whatever its generation."""
-    return f"{model} | {engine.split(maxsplit=1)[0]}"
+def pair_name(name: str, engine: str) -> str:
+    """Return the name of a model, a GPU or a generation of GPUs with an engine, whatever its generation."""
+    return f"{name} | {engine.split(maxsplit=1)[0]}"
+
+
+def vendor_name(vendor: str, engine: str) -> str:
+    """Return the name of a vendor of GPUs with one generation of an engine."""
+    return f"{vendor} | {engine}"
 
 
 def factor_name(engine: str, architecture: str, kernel: str) -> str:
@@ -148,30 +154,70 @@ def factor_name(engine: str, architecture: str, kernel: str) -> str:
     return f"{kernel} | {engine} | {architecture}"
 
 
+class Novelty(StrEnum):
+    """What of a question lies outside of what was measured, nearest first within the model, the GPU and the engine.
+
+    `FORMAT` is a class of kernels that no run exercised in the engine, `NETWORK` an exchange between servers in every
+    layer. `RELEASE` is a release of an engine outside those that were measured, `ENGINE` an engine under no load.
+    """
+
+    MODEL = "model"
+    FORMAT = "format"
+    GPU = "gpu"
+    ARCHITECTURE = "architecture"
+    VENDOR = "vendor"
+    NETWORK = "network"
+    RELEASE = "release"
+    ENGINE = "engine"
+
+
+DISTANCES: Mapping[str, tuple[Novelty, ...]] = {
+    "model": (Novelty.MODEL, Novelty.FORMAT),
+    "hardware": (Novelty.GPU, Novelty.ARCHITECTURE, Novelty.VENDOR, Novelty.NETWORK),
+    "software": (Novelty.RELEASE, Novelty.ENGINE),
+}
+"""Novelties that follow one another from near to far; of each row the farthest counts."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Width:
-    """Half-width of a 90 % interval as a factor, by what was measured of the deployment.
+    """Half-width of a 90 % interval as a factor, and what each novelty adds to it in the square of its logarithm.
 
-    The error of a run is that of its deployment, which all its runs share, and its own around it. `within` is the
-    half-width of the second part, which remains where runs of the deployment itself were measured.
+    `same` is that of a deployment whose model, GPU and engine were measured in other settings. The error of a run is
+    that of its deployment, which all its runs share, and its own around it. `within` is the half-width of the second
+    part, which remains where runs of the deployment itself were measured.
     """
 
     same: float
-    other_model: float
-    other_gpu: float
-    other_both: float
-    transfer: float
+    model: float = 1.0
+    format: float = 1.0
+    gpu: float = 1.0
+    architecture: float = 1.0
+    vendor: float = 1.0
+    network: float = 1.0
+    release: float = 1.0
+    engine: float = 1.0
     within: float = 1.2
+
+    def half(self, novelties: Set[Novelty]) -> float:
+        """Return the half-width by what was not measured, as a factor."""
+        square = log(self.same) ** 2
+        for row in DISTANCES.values():
+            found = [novelty for novelty in row if novelty in novelties]
+            square += max((log(getattr(self, novelty.value)) ** 2 for novelty in found), default=0.0)
+        return exp(sqrt(square))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LlmCalibration:
     """All constants of step times; `widths` by metric, `measured_*` what the constants were learnt from.
 
-    `measured_segments` are markets of GPUs (data-centre, consumer, ...), `measured_pairs` models with the engine that
-    served them, by `pair_name`. `single_streams` are, by engine, the GPUs on which single streams of one model were
-    measured, and nothing else of the engine. `kernel_factors` multiply the time of a class of kernels in one engine on
-    one architecture, by `factor_name`; what has none was not timed.
+    `measured_segments` are markets of GPUs (data-centre, consumer, ...). With the engine that ran them, by `pair_name`,
+    `measured_gpus` are GPUs, `measured_pairs` models, and `measured_releases` the oldest and the newest release on a
+    generation of GPUs; `measured_vendors` are vendors of GPUs by `vendor_name`.
+    `single_streams` are, by engine, the GPUs on which single streams of one model were measured, and nothing else of
+    the engine. `kernel_factors` multiply the time of a class of kernels in one engine on one architecture, by
+    `factor_name`; what has none was not timed.
     """
 
     name: str
@@ -186,6 +232,8 @@ class LlmCalibration:
     measured_engines: frozenset[str] = frozenset()
     measured_segments: frozenset[str] = frozenset()
     measured_pairs: frozenset[str] = frozenset()
+    measured_vendors: frozenset[str] = frozenset()
+    measured_releases: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     single_streams: Mapping[str, frozenset[str]] = field(default_factory=dict)
     kernel_factors: Mapping[str, float] = field(default_factory=dict)
 

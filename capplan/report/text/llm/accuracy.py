@@ -20,43 +20,53 @@ from capplan.units import format_fraction
 
 _TITLES = {
     "none": "In sample",
-    "gpu": "GPU left out",
+    "deployment": "A fifth of the deployments left out",
     "model": "Model left out",
     "family": "Model family left out",
+    "gpu": "GPU left out",
+    "architecture": "GPU generation left out",
+    "vendor": "Vendor of GPUs left out",
+    "release": "Newer releases of an engine left out",
+    "engine": "Engine left out",
+    "publisher": "Publisher of the runs left out",
+    "year": "Year left out",
+    "gpu and family": "GPU and model family left out",
+    "architecture and engine": "GPU generation and engine left out",
     "gpu, one run": "GPU left out, one run measured there",
-    "model, one run": "Model left out, one run measured",
+    "family, one run": "Model family left out, one run measured",
 }
 
 
 _INTRODUCTION = """# Accuracy of LLM serving times
 
 Errors of `capplan llm estimate` and `capplan llm validate` on measured runs that the constants were not learnt from:
-TTFT and TPOT of online runs on vLLM, SGLang and TensorRT-LLM, TPOT of vLLM under steady load, and tokens per second of
-offline runs and static batches, on five GPUs. `capplan llm fit serving.csv.gz llm-energy.csv.gz --cross -o
+TTFT and TPOT of online runs on vLLM, SGLang, TensorRT-LLM and llama.cpp, TPOT of vLLM under steady load, and tokens per
+second of offline runs and static batches. `capplan llm fit serving.csv.gz llm-energy.csv.gz serving-2.csv.gz --cross -o
 llm-time.yaml --accuracy accuracy-llm.md` remakes this page together with the calibration.
 
 * *Median* and *p90* are of the absolute relative error, *bias* is the median of predicted ÷ measured.
-* *GPU left out* and *model left out*: the constants are fitted again without any run on that GPU or of that model.
-  *Model family left out* removes all models of one architecture, and so sometimes every run that teaches a class of
-  kernels (latent attention, MXFP4); it is harder than a new model of a known kind. Leaving out the H100 is harder than
-  a new GPU, too: it removes every offline run in fp8 with one scale a tensor and every run of equal lengths.
+* Of each split the constants are fitted again without a whole group: all runs on one GPU, of all models of one
+  architecture, of one generation of GPUs, one vendor, one engine, one publisher or one year. *Newer releases* are those
+  of vLLM from 0.15 and from 0.23 on, of SGLang from 0.5.9 and 0.5.12, and of TensorRT-LLM from 1.0 and 1.2. *GPU and
+  model family* leaves out all runs on the one and all runs of the other. A group whose absence leaves less than 30 % of
+  the runs is not judged, so that NVIDIA is never left out.
+* What simulated loops and finite offline runs differ from their closed forms by is taken from the fit to all runs.
+* *A fifth of the deployments left out* is the easiest question: model, GPU and engine are known in other settings.
 * Rows do not say how many requests an offline run had. For those of TensorRT-LLM's documentation the number is that of
-  its section on preparing the data set, quoted from memory and not read again; other runs are taken as endless.
+  its section on preparing the data set; other runs are taken as endless.
 * *One run measured*: one run of each deployment (model, GPU, engine, parallelism) is known, as with `--measured`. TTFT
-  is not listed: with the factor of TPOT its median error without the GPU stays 30 %.
-* Interval widths are learnt from the same held-out errors, by metric, kind of model, engine and its generation. What is
-  held out is judged by widths that are learnt without it, too; to their squares as much is added for each metric as
-  covers 90 % of that. Those of a new model are learnt with its whole family left out. After one measured run only the
-  spread within deployments remains, which is learnt as well.
+  is not listed.
+* Interval widths are learnt from the held-out errors of all splits together: one of measured deployments, by metric,
+  kind of model and engine, and what each novelty adds in square (model, format, GPU, generation, vendor, release,
+  engine). A run is judged by the novelties that it has where its group is left out, and by widths that are learnt
+  without its group.
 * The runs of one deployment share most of their errors, so that a cell of a few deployments is often inside as a whole
   or outside as a whole. No rule for widths can change that, and only larger cells say whether intervals are right.
 * Of the ML.ENERGY benchmark 57 rows, all but one on B200, are left out: their gaps between tokens are uneven (90th
   percentile above 1.25 times the median) though fewer than a tenth of their steps hold prompts, so that the host, and
-  not the GPU, decided them. In the fit of 2026-11-23 they made the median error of TPOT 8.74 % (8.25 % without them)
-  where the GPU is left out, and 8.04 % (8.00 %) where the model is.
-* The simulation of open load is judged by a command of its own: `python benchmarks/llm_load_sweeps.py serving.csv.gz`
-  simulates 25 measured rates below saturation with these constants. The time between tokens (ITL) is 8.8 % off in the
-  median and 16.5 % at p90, TTFT 8.8 % and 15.2 %. Two of 23 models among the rows are those that are simulated.
+  not the GPU, decided them.
+* SGLang looks for new requests in every step, as it does by default; the runs of DeepSeek-R1 on B200 whose script sets
+  10 or 30 steps are predicted with these.
 * Clean repeats of one run differ by 0.7 % in TPOT (p90 9 %) and by 3.6 % in TTFT (p90 16 %).
 """
 _OTHERS = """## Beside other tools
@@ -77,13 +87,37 @@ The published figures are of other data and other definitions, so they only give
 
 def accuracy_markdown(held_out: Mapping[str, ServingValidation]) -> str:
     """Write the page of held-out errors as Markdown."""
-    parts = [_INTRODUCTION, "## Held-out errors\n", _overall(held_out), _decisions(held_out), _ranks(held_out), _OTHERS]
+    heading = "## Held-out errors\n\nFrom the easiest split to the hardest.\n"
+    tables = [_overall(held_out), _widths(held_out), _decisions(held_out), _ranks(held_out)]
+    parts = [_INTRODUCTION, heading, *tables, _OTHERS]
     for name, columns in _CELLS:
         if name in held_out:
             found = held_out[name]
             title = f"## {_TITLES[name]}, by {' and '.join(columns)}"
             parts.append(f"{title}\n\n{_cells(found, columns)}\n{_covered(found, columns)}")
     return "\n".join(parts)
+
+
+_WIDTHS = """## How wide the intervals are
+
+Shares of the judged questions whose 90 % interval reaches at most so far above what is expected. A time to the first
+token whose interval spans more than a factor of 5 is said to be *not known*.
+"""
+_REACHES = (1.2, 1.35, 1.5, 2.0, 5.0**0.5)
+
+
+def _widths(held_out: Mapping[str, ServingValidation]) -> str:
+    rows = []
+    for name, validation in held_out.items():
+        for metric in Metric:
+            reach = [
+                item.predicted.high / item.predicted.expected for item in validation.answers if item.metric is metric
+            ]
+            if reach:
+                shares = [sum(each <= most * (1 + 1e-9) for each in reach) / len(reach) for most in _REACHES]
+                rows.append((_TITLES[name], str(metric), *(format_fraction(share) for share in shares)))
+    numbers = [f"+{most - 1:.0%}" for most in _REACHES]
+    return f"{_WIDTHS}\n{_markdown(Table(plain_columns('held out', 'metric', *numbers, numbers=numbers), rows))}"
 
 
 _LIMITS_MS = ", ".join(f"{limit_s * 1000:g}" for limit_s in DECISION_LIMITS_S)
@@ -196,7 +230,10 @@ _ALIKE: tuple[tuple[str, Callable[[MeasuredRun], str]], ...] = (
     ("and the same lengths", lambda run: f"{run.deployment}|{run.input_len}|{run.output_len}|{run.spread}"),
 )
 
-_CELLS = (("gpu", ("gpu", "engine")), ("model", ("model",)), ("family", ("model",)), ("none", ("engine",)))
+_CELLS = (
+    ("gpu", ("gpu", "engine")), ("architecture", ("gpu", "engine")), ("release", ("engine", "version")),
+    ("family", ("weights",)), ("model", ("model",)), ("none", ("engine",)),
+)  # fmt: skip
 _FEWEST = 20
 _DEPLOYMENTS = 8
 _COVERED = (0.86, 0.96)

@@ -81,7 +81,7 @@ def _points(estimate: ServingEstimate) -> list[Column[ServingPoint]]:
     return [
         figure("clients", lambda point: point.concurrency),
         figure("TTFT", lambda point: point.ttft_s.expected, format_seconds),
-        words("90 %", lambda point: _range(point.ttft_s, format_seconds)),
+        words("90 %", lambda point: _range(point.ttft_s, format_seconds) if point.ttft_is_known else "not known"),
         figure("TPOT", lambda point: point.tpot_s.expected, format_seconds),
         words("90 %", lambda point: _range(point.tpot_s, format_seconds)),
         figure("tokens/s", lambda point: point.output_tokens_per_s.expected, format_rate),

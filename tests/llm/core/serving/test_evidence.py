@@ -1,14 +1,32 @@
 """Interval widths by what was measured, and factors learnt from measured runs."""
 
-from math import exp, log
+from math import exp, log, sqrt
 
 import pytest
 
-from capplan.llm.core.serving.evidence import Adjustment, ServingEvidence, evidence_of, interval, learn_adjustment
+from capplan.core.numbers import Interval
+from capplan.llm.core.serving.evidence import (
+    Adjustment,
+    ServingEvidence,
+    deciding,
+    evidence_of,
+    interval,
+    is_known,
+    learn_adjustment,
+)
 from capplan.llm.core.serving.priors import PRIOR
-from capplan.llm.core.timing.calibration import KernelClass, LlmCalibration, Width, factor_name, pair_name
+from capplan.llm.core.timing.calibration import (
+    KernelClass,
+    LlmCalibration,
+    Novelty,
+    Width,
+    factor_name,
+    pair_name,
+    vendor_name,
+)
 
-WIDTH = Width(same=1.2, other_model=1.4, other_gpu=1.5, other_both=1.6, transfer=2.0, within=exp(1.645 * 0.11))
+WIDTH = Width(same=1.2, model=1.4, gpu=exp(sqrt(log(1.5) ** 2 - log(1.2) ** 2)), vendor=2.0, within=exp(1.645 * 0.11))
+NEW_GPU = ServingEvidence(frozenset({Novelty.GPU}))
 
 
 def calibration() -> LlmCalibration:
@@ -19,67 +37,94 @@ def calibration() -> LlmCalibration:
         switched=PRIOR.switched,
         host=PRIOR.host,
         device=PRIOR.device,
-        measured_gpus=frozenset({"h100"}),
+        measured_gpus=frozenset({pair_name("h100", engine) for engine in ("vllm", "sglang")}),
         measured_pairs=frozenset({pair_name("llama", "vllm")}),
         measured_engines=frozenset({"vllm", "sglang"}),
         measured_segments=frozenset({"data-centre"}),
+        measured_vendors=frozenset({vendor_name("NVIDIA", engine) for engine in ("vllm", "sglang")}),
+        measured_releases={"Hopper | vllm": ("0.11", "0.26.0")},
         single_streams={"llama.cpp": frozenset({"apple-m2-ultra"})},
-        kernel_factors={factor_name("vllm", "Hopper", KernelClass.GEMM_16): 1.1},
+        kernel_factors={factor_name(engine, "Hopper", KernelClass.GEMM_16): 1.1 for engine in ("vllm", "sglang")},
     )
 
 
 @pytest.mark.parametrize(
     ("model", "gpu", "vendor", "engine", "expected"),
     [
-        ("llama", "h100", "NVIDIA", "vllm", ServingEvidence.SAME),
-        ("qwen", "h100", "NVIDIA", "vllm", ServingEvidence.OTHER_MODEL),
-        ("llama", "h100", "NVIDIA", "sglang", ServingEvidence.OTHER_MODEL),  # served by vLLM alone
-        ("llama", "l40s", "NVIDIA", "vllm", ServingEvidence.OTHER_GPU),
-        ("qwen", "l40s", "NVIDIA", "vllm", ServingEvidence.OTHER_BOTH),
-        ("llama", "mi300x", "AMD", "vllm", ServingEvidence.TRANSFER),
-        ("llama", "h100", "NVIDIA", "tgi", ServingEvidence.TRANSFER),
-        ("llama", "h100", "NVIDIA", "llama.cpp", ServingEvidence.STREAMS_ELSEWHERE),
-        ("llama", "apple-m2-ultra", "Apple", "llama.cpp", ServingEvidence.STREAMS),
+        ("llama", "h100", "NVIDIA", "vllm", set()),
+        ("qwen", "h100", "NVIDIA", "vllm", {Novelty.MODEL}),
+        ("llama", "h100", "NVIDIA", "sglang", {Novelty.MODEL}),  # served by vLLM alone
+        ("llama", "l40s", "NVIDIA", "vllm", {Novelty.GPU}),
+        ("qwen", "l40s", "NVIDIA", "vllm", {Novelty.MODEL, Novelty.GPU}),
+        ("llama", "mi300x", "AMD", "vllm", {Novelty.GPU, Novelty.VENDOR}),
+        ("llama", "h100", "NVIDIA", "tgi", {Novelty.MODEL, Novelty.ARCHITECTURE, Novelty.ENGINE}),
+        ("llama", "h100", "NVIDIA", "llama.cpp", {Novelty.MODEL, Novelty.ARCHITECTURE, Novelty.ENGINE}),
+        ("llama", "apple-m2-ultra", "Apple", "llama.cpp", {Novelty.MODEL, Novelty.ENGINE}),
     ],
 )
 def test_evidence_follows_from_what_was_measured(
-    model: str, gpu: str, vendor: str, engine: str, expected: ServingEvidence
+    model: str, gpu: str, vendor: str, engine: str, expected: set[Novelty]
 ) -> None:
-    assert (
-        evidence_of(calibration(), model=model, gpu=gpu, vendor=vendor, engine=engine, architecture="Hopper")
-        is expected
+    found = evidence_of(calibration(), model=model, gpu=gpu, vendor=vendor, engine=engine, architecture="Hopper")
+    assert found.novelties == expected
+    assert found.is_transferred is bool(expected & {Novelty.VENDOR, Novelty.ENGINE})
+
+
+@pytest.mark.parametrize(
+    ("release", "is_new"), [((0, 26), False), ((0, 26, 3), True), ((0, 27), True), ((0, 10, 2), True), ((0, 15), False)]
+)
+def test_a_release_outside_of_those_that_were_measured_is_new(release: tuple[int, ...], is_new: bool) -> None:
+    found = evidence_of(
+        calibration(), model="llama", gpu="h100", vendor="NVIDIA", engine="vllm", architecture="Hopper", release=release
     )
+    assert (Novelty.RELEASE in found.novelties) is is_new
 
 
-def test_a_market_or_a_class_of_kernels_that_was_never_measured_counts_as_new() -> None:
+def test_a_market_a_generation_or_a_class_of_kernels_that_was_never_measured_counts_as_new() -> None:
     common = {"model": "llama", "vendor": "NVIDIA", "engine": "vllm", "architecture": "Hopper"}
     consumer = evidence_of(calibration(), gpu="rtx-4090", segment="consumer", **common)
     other = evidence_of(calibration(), gpu="l40s", segment="data-centre", kernels={KernelClass.GEMM_16}, **common)
+    newer = evidence_of(calibration(), gpu="b200", **{**common, "architecture": "Blackwell"})
     elsewhere = evidence_of(
         calibration(), gpu="h100", kernels={KernelClass.GEMM_16}, **{**common, "architecture": "Blackwell"}
     )
     unusual = evidence_of(calibration(), gpu="h100", segment="data-centre", kernels={KernelClass.STATE}, **common)
-    assert consumer is ServingEvidence.TRANSFER
-    assert other is ServingEvidence.OTHER_GPU
-    assert unusual is ServingEvidence.OTHER_MODEL
-    assert elsewhere is ServingEvidence.OTHER_MODEL
+    assert consumer.novelties == {Novelty.ARCHITECTURE}
+    assert newer.novelties == {Novelty.ARCHITECTURE}
+    assert other.novelties == {Novelty.GPU}
+    assert unusual.novelties == {Novelty.FORMAT}
+    assert elsewhere.novelties == {Novelty.FORMAT}
+
+
+def test_evidence_says_what_was_not_measured() -> None:
+    assert str(ServingEvidence()) == "model and GPU measured in other settings"
+    assert str(NEW_GPU) == "model measured, GPU not"
+    far = ServingEvidence(frozenset({Novelty.MODEL, Novelty.VENDOR, Novelty.RELEASE}))
+    assert str(far) == (
+        "transferred: nobody measured this model with this engine, GPUs of this vendor and this release of the engine"
+    )
 
 
 def test_less_evidence_gives_a_wider_interval() -> None:
-    order = [
-        ServingEvidence.SAME,
-        ServingEvidence.OTHER_MODEL,
-        ServingEvidence.OTHER_GPU,
-        ServingEvidence.OTHER_BOTH,
-        ServingEvidence.TRANSFER,
-    ]
-    found = [interval(1.0, width=WIDTH, evidence=each, adjustment=Adjustment()) for each in order]
-    assert [each.high for each in found] == [1.2, 1.4, 1.5, 1.6, 2.0]
+    order = [set(), {Novelty.GPU}, {Novelty.GPU, Novelty.MODEL}, {Novelty.VENDOR, Novelty.MODEL}]
+    evidence = [ServingEvidence(frozenset(each)) for each in order]
+    found = [interval(1.0, width=WIDTH, evidence=each, adjustment=Adjustment()) for each in evidence]
+    highs = [each.high for each in found]
+    assert highs == sorted(highs)
+    assert highs[:2] == [pytest.approx(1.2), pytest.approx(1.5)]
     assert all(each.low * each.high == pytest.approx(1.0) for each in found)
 
 
+def test_a_time_whose_interval_says_nothing_is_not_known_and_decides_by_its_expected_value() -> None:
+    narrow, wide = Interval(low=0.5, expected=1.0, high=2.0), Interval(low=0.4, expected=1.0, high=2.5)
+    assert is_known(narrow)
+    assert deciding(narrow) == narrow
+    assert not is_known(wide)  # a factor of 6.25
+    assert deciding(wide) == Interval(low=1.0, expected=1.0, high=1.0)
+
+
 def test_one_run_moves_the_prediction_part_of_the_way() -> None:
-    learnt = learn_adjustment([1.3], width=WIDTH, evidence=ServingEvidence.OTHER_GPU)
+    learnt = learn_adjustment([1.3], width=WIDTH, evidence=NEW_GPU)
     # between deployments (log 1.5 ÷ 1.645)² − 0.11²; one run scatters by 0.11
     between = (log(1.5) / 1.645) ** 2 - 0.0121
     assert learnt.factor == pytest.approx(exp(between / (between + 0.0121) * log(1.3)))
@@ -87,12 +132,12 @@ def test_one_run_moves_the_prediction_part_of_the_way() -> None:
 
 
 def test_more_runs_are_believed_more_and_narrow_the_interval() -> None:
-    one, ten = (learn_adjustment([1.3] * runs, width=WIDTH, evidence=ServingEvidence.OTHER_GPU) for runs in (1, 10))
+    one, ten = (learn_adjustment([1.3] * runs, width=WIDTH, evidence=NEW_GPU) for runs in (1, 10))
     assert one.factor < ten.factor < 1.3
-    wide = interval(1.0, width=WIDTH, evidence=ServingEvidence.OTHER_GPU, adjustment=Adjustment())
-    narrow = interval(1.0, width=WIDTH, evidence=ServingEvidence.OTHER_GPU, adjustment=ten)
+    wide = interval(1.0, width=WIDTH, evidence=NEW_GPU, adjustment=Adjustment())
+    narrow = interval(1.0, width=WIDTH, evidence=NEW_GPU, adjustment=ten)
     assert narrow.high / narrow.low < wide.high / wide.low
 
 
 def test_no_run_changes_nothing() -> None:
-    assert learn_adjustment([], width=WIDTH, evidence=ServingEvidence.SAME) == Adjustment()
+    assert learn_adjustment([], width=WIDTH, evidence=ServingEvidence()) == Adjustment()

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from capplan.llm.core.serving.cases import Metric, Serving, ServingCase, answer, metric_of
-from capplan.llm.core.serving.fit import Observation, block_weights, fit_constants
+from capplan.llm.core.serving.fit import Observation, Tabulated, block_weights, fit_constants
 from capplan.llm.core.serving.priors import PRIOR, default_layout, default_prior
 from capplan.llm.core.serving.service import Demand
 from capplan.llm.core.timing.calibration import KernelClass
@@ -101,10 +101,17 @@ def test_constants_that_made_the_runs_are_found_again() -> None:
     # for kernels and 0.4 for engines
     whole = np.array([1 / 0.3 if name.startswith("kernel/") else 1 / 0.4 for name in layout.names])
     loose = replace(prior, deviation=whole * prior.deviation)
-    found = layout.view(fit_constants(observations, layout=layout, prior=loose))
+    table = Tabulated.of(observations, layout=layout, prior=loose)
+    fit = fit_constants(table)
+    found = layout.view(fit.vector)
     errors = [metric_of(answer(item.case, found), item.metric) / item.value - 1 for item in observations]
     assert np.median(np.abs(errors)) < 0.02
     assert found.kernels()[KernelClass.GEMM_16].bandwidth_fraction == pytest.approx(0.65, rel=0.06)
+    # the tables predict what the model answers, with the constants of the fit
+    tabulated = table.predict(fit, fit.vector)
+    assert tabulated == pytest.approx(
+        [metric_of(answer(item.case, found), item.metric) for item in observations], rel=0.01
+    )
     # what no run moves stays where the prior puts it
     kept = found.kernels()[KernelClass.MOE_16].compute_fraction
     assert kept == pytest.approx(PRIOR.kernels[KernelClass.MOE_16].compute_fraction)

@@ -50,6 +50,26 @@ def test_a_static_batch_is_its_prefill_and_then_a_step_a_token() -> None:
     assert times.tpot_s == pytest.approx(float(step.total_s[0]))
 
 
+def test_a_static_batch_that_does_not_fit_runs_in_waves() -> None:
+    # 40 of 100 sequences fit: two whole waves of 40 and one of 20, one after another
+    small = replace(DEMAND, capacity=40.0)
+    seconds = [count * 128 / fixed_batch(service(), DEMAND, batch=count).output_tokens_per_s for count in (40, 20)]
+    times = fixed_batch(service(), small, batch=100)
+    assert times.running == 40
+    assert times.output_tokens_per_s == pytest.approx(100 * 128 / (2 * seconds[0] + seconds[1]))
+
+
+def test_parts_of_a_prompt_fill_the_pipeline_of_llama_cpp() -> None:
+    # 2,048 tokens in four parts of 512 pass four stages in 4 + 3 passes of a part; vLLM's whole prompt passes all four
+    demand = replace(DEMAND, input_len=2048)
+    part = Load.of(prefilled=512.0, prompts=1.0, past=(2048 - 512) / 2)
+    four = service("llama.cpp", pipeline=4)
+    assert lone_ttft_s(four, demand) == pytest.approx(7 * float(four.step(part).total_s[0]))
+    whole = service(pipeline=4)
+    step = whole.step(Load.of(prefilled=2048.0, prompts=1.0))
+    assert lone_ttft_s(whole, demand) == pytest.approx(4 * float(step.total_s[0]))
+
+
 def test_an_offline_run_gives_its_batch_once_a_step() -> None:
     times = offline(service(), DEMAND)
     assert times.running == 256
