@@ -171,7 +171,7 @@ def estimate(
         prefill: Prompts in decode steps, or alone; the engine's way by default.
         token_budget: Most tokens of a step; the engine's default.
         max_seqs: Most sequences at a time; the engine's default.
-        receive_interval: Steps between two looks for new requests; as in measured runs by default.
+        receive_interval: Steps between two looks for new requests; the engine's default.
         measured: A measured run of this deployment: vLLM or SGLang benchmark JSON, genai-perf CSV, or a serving CSV; repeatable.
         concurrency: Clients: 8, 1,8,32 or 1..256 (powers of two).
         input_len: Mean tokens of a prompt.
@@ -436,7 +436,7 @@ def simulate(
         prefill: Prompts in decode steps, or alone; the engine's way by default.
         token_budget: Most tokens of a step; the engine's default.
         max_seqs: Most sequences at a time; the engine's default.
-        receive_interval: Steps between two looks for new requests; as in measured runs by default.
+        receive_interval: Steps between two looks for new requests; the engine's default.
         measured: A measured run of this deployment: vLLM or SGLang benchmark JSON, genai-perf CSV, or a serving CSV; repeatable.
         rates_per_s: Requests per second to one replica: 2, 1,2,4 or 1..16.
         concurrency: Clients that wait for answers, instead of a rate.
@@ -633,7 +633,7 @@ def fit(
 
     Args:
         measured: Measured runs: CSV, plain or .gz.
-        cross: Also learn interval widths, leaving out each GPU and each model family (minutes).
+        cross: Also learn interval widths, leaving out GPUs, models, engines, ... in turn (minutes).
         specs: Own GPU specs, laid over the built-in ones.
 
     Returns:

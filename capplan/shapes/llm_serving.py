@@ -5,7 +5,7 @@ from typing import Annotated, Any, Final, Literal
 from msgspec import UNSET, Meta
 
 from capplan.core.numbers import Interval
-from capplan.llm.core.serving.accuracy import Accuracy, CellAccuracy, ServingValidation
+from capplan.llm.core.serving.accuracy import CELL_COLUMNS, Accuracy, CellAccuracy, ServingValidation
 from capplan.llm.core.serving.cases import Metric
 from capplan.llm.core.serving.energy import EnergyMetric
 from capplan.llm.core.serving.estimate import ServingEstimate, ServingPoint, StepPart
@@ -26,7 +26,6 @@ def sharing_of(path: str, meaning: str | Meta = "") -> tuple[AnswerFigure, ...]:
 
 
 _Metered = Annotated[Interval, Meta(description="mean power of all GPUs of the replica, without the host")]
-_COLUMNS = ("gpu", "engine", "model", "version", "weights", "kv", "tp", "pp", "ep", "dp", "serving", "quality")
 ServingMetricName = Literal[
     "ttft", "tpot", "output_tokens_per_s", "power_w", "power_w_end_to_end", "joules_per_output_token"
 ]
@@ -153,7 +152,7 @@ SIMULATION: Final = Shape("SimulationDocument", Simulation, "What `capplan llm s
     figure("notes"),
 ))
 CELL: Final = Shape("ServingCellDocument", CellAccuracy, "The accuracy of one metric in one cell, which has the columns that `--by` names.", (
-    *(figure(name, _column(name), default=UNSET) for name in _COLUMNS),
+    *(figure(name, _column(name), default=UNSET) for name in CELL_COLUMNS),
     figure("metric", reads(ServingMetricName, lambda cell: cell.metric.value)),
     *(figure(name, f"accuracy.{name}") for name in ("n", "mdape", "p90", "bias", "coverage", "width", "spearman", "within_factor_two")),
 ))

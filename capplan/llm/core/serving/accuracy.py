@@ -10,7 +10,10 @@ from capplan.llm.core.measured import ErrorSummary, JudgedValue, SkippedRun, sum
 from capplan.llm.core.serving.cases import MeasuredRun, Metric
 from capplan.llm.core.serving.energy import EnergyMetric
 
-CELL_COLUMNS = ("gpu", "engine", "model", "version", "weights", "kv", "tp", "pp", "ep", "dp", "serving", "quality")
+CELL_COLUMNS = (
+    "gpu", "engine", "model", "version", "weights", "kv", "tp", "pp", "ep", "dp", "serving", "quality", "evidence",
+    "publisher", "year",
+)  # fmt: skip
 """What cells may be made by."""
 
 
@@ -71,7 +74,7 @@ class ServingValidation:
         """Return the accuracy of each metric in each cell."""
         groups: dict[tuple[Metric | EnergyMetric, tuple[str, ...]], list[JudgedAnswer]] = {}
         for item in self.answers:
-            groups.setdefault((item.metric, tuple(cell_value(item.run, name) for name in by)), []).append(item)
+            groups.setdefault((item.metric, tuple(cell_value(item, name) for name in by)), []).append(item)
         return tuple(
             CellAccuracy(
                 key=dict(zip(by, values, strict=True)),
@@ -84,8 +87,11 @@ class ServingValidation:
         )
 
 
-def cell_value(run: MeasuredRun, name: str) -> str:
-    """Return the value of a column of a run as text."""
+def cell_value(item: JudgedAnswer, name: str) -> str:
+    """Return the value of a column of a judged run as text."""
+    if name == "evidence":
+        return item.evidence
+    run = item.run
     if name in ("tp", "pp", "ep", "dp"):
         sharding = run.sharding
         sizes = {"tp": sharding.tensor, "pp": sharding.pipeline, "ep": sharding.expert, "dp": sharding.data}
