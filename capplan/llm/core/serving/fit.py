@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from capplan.core.calibrate.residuals import LeastSquares, minimise
+from capplan.core.calibrate.residuals import Jacobian, LeastSquares, minimise
 from capplan.core.numbers import BoolArray, FloatArray
 from capplan.llm.core.serving.cases import Metric, Serving, ServingCase, answer
 from capplan.llm.core.serving.closed_loop import LoopTimes
@@ -91,7 +91,7 @@ class Tabulated:
     points: "_Points"
     waiting: IntArray
     aside: "tuple[StepTable, _Points] | None"
-    near: tuple[FloatArray, FloatArray] | None = None
+    near: tuple[FloatArray, Jacobian] | None = None
 
     @classmethod
     def of(cls, observations: Sequence[Observation], *, layout: ConstantsVector, prior: Prior) -> "Tabulated":
