@@ -15,7 +15,7 @@ from capplan.llm.core.memory_answer import StatedDeployment, answer_memory, defa
 from capplan.llm.core.model_query import LanguageModel
 from capplan.llm.core.quantisation import Quantisation
 from capplan.llm.core.serving.asked import Sampling
-from capplan.llm.core.serving.evidence import ModelKind, ServingEvidence, evidence_of
+from capplan.llm.core.serving.evidence import AskedCard, ModelKind, ServingEvidence, evidence_of
 from capplan.llm.core.serving.service import ServedDeployment
 from capplan.llm.core.sharding import Sharding
 from capplan.llm.core.tensors import WeightRole, all_tensors
@@ -151,12 +151,14 @@ class ServingDeployment:
         found = evidence_of(
             calibration,
             model=min(measured) if measured else name,
-            gpu=self.gpu.id,
-            vendor=self.gpu.vendor,
+            card=AskedCard(
+                gpu=self.gpu.id,
+                vendor=self.gpu.vendor,
+                architecture=self.machine.architecture,
+                segment=str(self.gpu.segment) if self.gpu.segment else None,
+            ),
             engine=self.engine,
-            architecture=self.machine.architecture,
             release=version_of(self.words.version),
-            segment=str(self.gpu.segment) if self.gpu.segment else None,
             kernels=kernel_classes(self.kernels),
         )
         return ServingEvidence(found.novelties | {Novelty.NETWORK}) if self.spans_servers else found

@@ -73,16 +73,23 @@ class Adjustment:
     runs: int = 0
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskedCard:
+    """The GPU of a question: its id, vendor, generation and market."""
+
+    gpu: str
+    vendor: str
+    architecture: str
+    segment: str | None = None
+
+
 def evidence_of(
     calibration: LlmCalibration,
     *,
     model: str,
-    gpu: str,
-    vendor: str,
+    card: AskedCard,
     engine: str,
-    architecture: str,
     release: tuple[int, ...] | None = None,
-    segment: str | None = None,
     kernels: Set[KernelClass] = frozenset(),
 ) -> ServingEvidence:
     """Classify a deployment by what was measured.
@@ -92,6 +99,7 @@ def evidence_of(
     where the GPU was measured, is new, too. Of an engine of which single streams of one model were measured alone
     (`single_streams`), the GPUs of these streams count.
     """
+    gpu, vendor, architecture, segment = card.gpu, card.vendor, card.architecture, card.segment
     streams = calibration.single_streams.get(engine, frozenset())
     is_under_load = engine in calibration.measured_engines
     timed = {tuple(name.split(" | ")) for name in calibration.kernel_factors}

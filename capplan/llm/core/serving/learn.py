@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from capplan.core.numbers import BoolArray, FloatArray
 from capplan.llm.core.engines import parse_version, version_of
-from capplan.llm.core.serving.evidence import ServingEvidence, evidence_of
+from capplan.llm.core.serving.evidence import AskedCard, ServingEvidence, evidence_of
 from capplan.llm.core.serving.fit import CORRELATION, FullFit, Observation, Tabulated, block_weights
 from capplan.llm.core.serving.priors import PRIOR
 from capplan.llm.core.timing.calibration import (
@@ -120,12 +120,9 @@ def evidence_of_run(run: LearntRun, calibration: LlmCalibration) -> ServingEvide
     return evidence_of(
         calibration,
         model=run.model,
-        gpu=run.gpu,
-        vendor=run.vendor,
+        card=AskedCard(gpu=run.gpu, vendor=run.vendor, architecture=run.architecture, segment=run.segment or None),
         engine=run.engine,
-        architecture=run.architecture,
         release=version_of(run.release),
-        segment=run.segment or None,
         kernels=run.kernels,
     )
 

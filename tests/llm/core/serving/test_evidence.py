@@ -1,18 +1,22 @@
 """Interval widths by what was measured, and factors learnt from measured runs."""
 
 from math import exp, log, sqrt
+from typing import Any
 
 import pytest
 
 from capplan.core.numbers import Interval
 from capplan.llm.core.serving.evidence import (
     Adjustment,
+    AskedCard,
     ServingEvidence,
     deciding,
-    evidence_of,
     interval,
     is_known,
     learn_adjustment,
+)
+from capplan.llm.core.serving.evidence import (
+    evidence_of as evidence_of_card,
 )
 from capplan.llm.core.serving.priors import PRIOR
 from capplan.llm.core.timing.calibration import (
@@ -46,6 +50,11 @@ def calibration() -> LlmCalibration:
         single_streams={"llama.cpp": frozenset({"apple-m2-ultra"})},
         kernel_factors={factor_name(engine, "Hopper", KernelClass.GEMM_16): 1.1 for engine in ("vllm", "sglang")},
     )
+
+
+def evidence_of(known: LlmCalibration, *, gpu: str, vendor: str, architecture: str, **asked: Any) -> ServingEvidence:
+    card = AskedCard(gpu=gpu, vendor=vendor, architecture=architecture, segment=asked.pop("segment", None))
+    return evidence_of_card(known, card=card, **asked)
 
 
 @pytest.mark.parametrize(
