@@ -17,15 +17,18 @@ import numpy as np
 import pandas as pd
 
 from capplan.app.deployments import Deployments, on_demand_offers, searched_gpus
+from capplan.core.gpus.machines import BOARD_OF_EIGHT
 from capplan.core.gpus.prices import Price
 from capplan.errors import CapplanError
 from capplan.llm.core.fleet.deployment_plan import DeploymentPlan
+from capplan.llm.core.fleet.rented import best_offer, machines_for, server_for
 from capplan.llm.core.fleet.token_load import TokenLoad
 from capplan.llm.core.search.judged_runs import prepare
 from capplan.llm.core.search.plan import plan_deployments
 from capplan.llm.core.search.rescue import near_misses
 from capplan.llm.core.search.search import SearchSpace
 from capplan.llm.core.serving.cases import answer
+from capplan.llm.core.sharding import Sharding
 from capplan.llm.core.simulation.load_answer import LatencyLimits
 from capplan.llm.core.timing.constants import Constants, constants_of
 from capplan.llm.read.calibrations import load_time_calibration
@@ -59,10 +62,17 @@ class Comparison:
     by_rate: DeploymentPlan | None
 
 
-def hourly_usd(offers: Sequence[Price], gpus: int, tensor: int) -> float:
-    """Return the least rent of whole machines that hold a run, whose tensor-parallel GPUs links join. [USD per hour]"""
-    linked = [offer for offer in offers if offer.joined >= tensor] or offers
-    return min(-(-gpus // offer.instance_gpus) * offer.usd_per_machine_hour for offer in linked)
+def hourly_usd(offers: Sequence[Price], gpus: int, pipeline: int) -> float:
+    """Return the least rent of the machines that hold a run, by the rule of plans. [USD per hour]
+
+    The GPUs of a stage exchange data in every layer, whether they share matrices, experts or both.
+    """
+    sharding = Sharding(tensor=gpus // pipeline, pipeline=pipeline)
+    timed = server_for((offer.server for offer in offers), sharding, usual=BOARD_OF_EIGHT)
+    held = best_offer(offers, sharding, 1, timed=timed)
+    if held is not None:
+        return (machines_for(held.server, sharding, 1, timed=timed) or 1) * held.usd_per_machine_hour
+    return min(-(-gpus // offer.instance_gpus) * offer.usd_per_machine_hour for offer in offers)
 
 
 def measured_runs(path: Path, rents: Mapping[str, Sequence[Price]]) -> pd.DataFrame:
@@ -76,8 +86,8 @@ def measured_runs(path: Path, rents: Mapping[str, Sequence[Price]]) -> pd.DataFr
     whole_s = (rows.ttft_ms + (tokens - 1) * rows.tpot_ms) / 1000
     rows["rate"] = rows.clients / whole_s
     rows["hourly"] = [
-        hourly_usd(rents[gpu], int(count), int(tensor))
-        for gpu, count, tensor in zip(rows.gpu, rows.gpus, rows.tp, strict=True)
+        hourly_usd(rents[gpu], int(count), max(1, int(stages)))
+        for gpu, count, stages in zip(rows.gpu, rows.gpus, rows.pp.fillna(1), strict=True)
     ]
     rows["usd"] = rows.hourly / (rows.rate * tokens * 3600) * 1e6
     return rows
