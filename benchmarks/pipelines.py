@@ -5,7 +5,8 @@ estimated one by one; fitted are factors on four groups of kernels for each GPU,
 that share a sequence spend beside it. Families of models are held out in turn, so that SANA, Wan and CogVideoX are
 judged without their relatives, and each GPU by what was fitted to the other.
 
-How far estimates may lie on GPUs of other kinds of chips is kept as `benchmarks/stable_diffusion.py` found it.
+How far estimates may lie on GPUs of other kinds of chips, and memory, is kept as `benchmarks/stable_diffusion.py` found
+it.
 
 Without --write the held-out errors are printed alone. With it `capplan/calibrations/pipelines.yaml` is written.
 """
@@ -206,6 +207,7 @@ def judge(rows: Sequence[PipelineRow], known: MeasuredParts, *, command: str, so
             gpus=sqrt(max(0.0, gpus**2 - models**2)),
             shared=several,
             unlike=load_pipeline_calibration().width.unlike,
+            memory=load_pipeline_calibration().width.memory,
         ),
         origin=Origin(
             made=datetime.now(tz=UTC).date(),
@@ -246,6 +248,7 @@ def rounded(calibration: PipelineCalibration) -> PipelineCalibration:
             gpus=few(calibration.width.gpus),
             shared=few(calibration.width.shared),
             unlike=calibration.width.unlike,
+            memory=calibration.width.memory,
         ),
     )
 

@@ -7,20 +7,22 @@ with xFormers, where memory falls below half of that at 16; and fp32 with TF32 i
 because an H100 PCIe computes 80 TFLOP/s in it and could compute 51 without. Neither file was used to fit anything.
 
 With --write the 90 % half-width of times with xFormers on GPUs of kinds of chips without measured pipelines is put into
-`capplan/calibrations/pipelines.yaml`.
+`capplan/calibrations/pipelines.yaml`, and what holds nine of ten readings of memory beside weights. Run it with
+`memory: 0` there: it adds to what the estimate itself says.
 """
 
 import argparse
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from math import log
+from math import exp, log
 from pathlib import Path
 
 import numpy as np
 
 import capplan
 from capplan.core.memory.fit import available_memory
+from capplan.core.numbers import Interval
 from capplan.core.plan.types import Fit, Plan
 from capplan.specs.fitted import (
     PIPELINES_FILE,
@@ -79,6 +81,19 @@ def print_errors(title: str, found: Mapping[str, Sequence[tuple[float, bool]]]) 
         )
 
 
+def memory_half_width(rows: Sequence[tuple[float, Interval, float]]) -> float:
+    """Return by how much, in logs, the ends of what lies beside weights move apart to hold nine of ten readings."""
+
+    def holds(half: float) -> bool:
+        inside = [
+            weights + (size.low - weights) / exp(half) <= measured <= weights + (size.high - weights) * exp(half)
+            for weights, size, measured in rows
+        ]
+        return float(np.mean(inside)) >= COVERAGE
+
+    return next(step / 100 for step in range(100) if holds(step / 100))
+
+
 def main() -> None:
     """Print the errors of memory, of what fits, and of time."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -89,6 +104,7 @@ def main() -> None:
     known: dict[tuple[object, ...], Plan] = {}
     right, wrong = 0, []
     memory: dict[str, list[tuple[float, bool]]] = defaultdict(list)
+    held: dict[str, list[tuple[float, Interval, float]]] = defaultdict(list)
     times: dict[str, dict[str, list[tuple[float, bool]]]] = {
         "xFormers": defaultdict(list), "attention written out": defaultdict(list),
     }  # fmt: skip
@@ -104,8 +120,11 @@ def main() -> None:
         if ran and fit is not None:
             reserved, measured = fit.memory.peak_reserved_bytes, float(row["mem_mb"]) * 1e6
             memory[kind].append((log(reserved.expected / measured), reserved.low <= measured <= reserved.high))
+            held[kind].append((fit.memory.weight_bytes, reserved, measured))
     print(f"fits or not: {right} of {right + len(wrong)} right; wrong: {'; '.join(wrong)}")
     print_errors("reserved memory", memory)
+    beside = memory_half_width([row for kind, rows in held.items() if kind.startswith("efficient") for row in rows])
+    print(f"90 % of readings with xFormers lie within {beside} in logs of what lies beside weights")
     left_out = 0
     for row in read_rows(options.latency):
         if SOURCE not in row["source_repo"]:
@@ -124,7 +143,8 @@ def main() -> None:
     print(f"90 % of {len(unlike)} times with xFormers lie within {half_width} in logs")
     if options.write:
         calibration = load_pipeline_calibration()
-        text = dump_pipeline_calibration(replace(calibration, width=replace(calibration.width, unlike=half_width)))
+        width = replace(calibration.width, unlike=half_width, memory=beside)
+        text = dump_pipeline_calibration(replace(calibration, width=width))
         (ROOT / "capplan" / "calibrations" / PIPELINES_FILE).write_text(text, encoding="utf-8")
     print(f"{left_out} rows of time left out, which do not fit by their estimate")
     for attention, found in times.items():

@@ -16,6 +16,17 @@ CPU_USABLE_SHARE = 0.95
 UNKNOWN_PCIE_BYTES_PER_S = 32e9
 """One direction of PCIe 4.0 x16, taken where a card's own link is not known. [bytes/s]"""
 
+BOARD_SYSTEM_BYTES = {"low": 0.6 * 2**30, "expected": 1.0 * 2**30, "high": 2.0 * 2**30}
+"""What Linux and its services hold of a board's memory, which its GPU shares: JetPack without and with a desktop (from
+memory of users' reports). [bytes]"""
+
+BOARD_SLOWNESS = 2.0
+"""How long a board's own cores take for a call, against a server of the last year that was timed: Cortex-A78AE at 1.5
+to 2.2 GHz against 3.5 GHz, at about the same work per clock. No board was timed."""
+
+BOARD_HALF_WIDTH = 0.4
+"""What boards add in square to the half-width of steps that wait for their cores: clocks alone differ by 1.5 times."""
+
 USUAL_PROCESS_M = 5e-9
 """Process of a chip whose family is not known: that of most GPUs of 2022 to 2024 (TSMC N5 and 4N). [m]"""
 
@@ -72,9 +83,11 @@ SHARED_LATENCY_VARIANCE = 0.5
 
 # Pipelines
 
-PINNED_SHARE = {"low": 0.6, "expected": 0.8, "high": 0.95}
-"""The share of the printed PCIe rate at which weights move on a stream of their own, which needs pinned memory of the
-host. No pipeline with offloading was measured."""
+STREAMED_SHARE = {"low": 0.25, "expected": 0.4, "high": 0.8}
+"""The share of the printed PCIe rate at which weights move layer by layer on a stream of their own: expected is that of
+copies from pageable memory; memory that is pinned throughout and large layers come up to the high end. diffusers' own
+benchmark of group offload by leaf with streams (huggingface/diffusers, benchmarks/) ran FLUX.1-dev at 12.8 GB/s over
+PCIe 4, which judges it and fixed nothing."""
 
 # Language models
 

@@ -229,6 +229,11 @@ def is_consumer(gpu: GpuSpec) -> bool:
     return any(brand in gpu.name.lower() for brand in _CONSUMER)
 
 
+def is_board(gpu: GpuSpec) -> bool:
+    """Return True for a module whose own cores launch its kernels and whose memory they share."""
+    return gpu.segment is Segment.EMBEDDED
+
+
 def half_peak(gpu: GpuSpec) -> float | None:
     """Return the faster of the two printed 16-bit tensor rates, which differ on few GPUs. [FLOP/s]"""
     return max((rate for kind in (PeakKind.FP16, PeakKind.BF16) if (rate := gpu.peak(kind))), default=None)

@@ -5,11 +5,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from capplan.core.assumed import BOARD_SLOWNESS
 from capplan.core.gpus.rate_laws import (
     RateLaws,
     SustainedLaws,
     copy_share,
     half_share,
+    is_board,
     is_consumer,
     single_share,
     streaming_share,
@@ -222,8 +224,11 @@ def host_slowness(gpu: GpuSpec, laws: RateLaws, host: Host) -> float:
 
     A server and a desktop are of the last year that was timed. No published row says which host runs a GPU, so
     that with `Host.CARD` the GPU's release date stands in for the host's age, and a player's card for a desktop.
+    A board has no other host than its own cores, whatever is asked.
     """
     ages, year = laws.hosts, laws.hosts.last_year
+    if is_board(gpu):
+        return float(BOARD_SLOWNESS * 0.5 ** ((year - ages.reference_year) / ages.halving_years))
     is_desktop = host is Host.DESKTOP
     if host is Host.CARD:
         is_desktop, released = is_consumer(gpu), gpu.release_date

@@ -6,8 +6,14 @@ from functools import cache
 
 import numpy as np
 
-from capplan.core.assumed import FORK_JOIN_S, INHERITED_SHARE, UNCALIBRATED_HALF_WIDTH, UNCALIBRATED_WORKLOAD
-from capplan.core.gpus.rate_laws import Transfer, streaming_doubt
+from capplan.core.assumed import (
+    BOARD_HALF_WIDTH,
+    FORK_JOIN_S,
+    INHERITED_SHARE,
+    UNCALIBRATED_HALF_WIDTH,
+    UNCALIBRATED_WORKLOAD,
+)
+from capplan.core.gpus.rate_laws import Transfer, is_board, streaming_doubt
 from capplan.core.gpus.spec import GpuSpec, Microbenchmark, PeakKind
 from capplan.core.latency.calibration import (
     CLASS_FIELDS,
@@ -300,6 +306,11 @@ def interval_sides(calibration: Calibration | None, gpu: GpuSpec, workload: Work
             below=float(np.hypot(of_host.below, host.between_others)),
             above=float(np.hypot(of_host.above, host.between_others)),
         )
+    if is_board(gpu):
+        of_host = Sides(
+            below=float(np.hypot(of_host.below, BOARD_HALF_WIDTH)),
+            above=float(np.hypot(of_host.above, BOARD_HALF_WIDTH)),
+        )
     return _widened(_sides(calibration, device, gpu, workload), _beyond_timed(calibration, gpu, workload)), of_host
 
 
@@ -453,7 +464,9 @@ def calibration_notes(calibration: Calibration | None, gpu: GpuSpec, workload: W
     if version is not None and version != workload.torch_version:
         notes.append(f"torch {torch_key(workload.torch_version)} taken as {torch_key(version)}{WIDER}")
     host = measured_host(calibration, workload)
-    if host is not None:
+    if is_board(gpu) and not workload.framework.is_replayed:
+        notes.append(f"{gpu.id} launches kernels from its own cores, slower than a server's{WIDER}")
+    elif host is not None:
         notes.append(f"the host is {host.cpu} with torch {host.torch}, as measured")
     if calibration.serves != workload_kind(workload):
         notes.append(f"calibrated on {calibration.serves} steps, not on {workload_kind(workload)}{WIDER}")

@@ -6,6 +6,8 @@ For many batches or GPUs build a `MemoryModel` once: it keeps its event streams 
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from capplan.core.assumed import BOARD_SYSTEM_BYTES
+from capplan.core.gpus.rate_laws import is_board
 from capplan.core.gpus.spec import GpuSpec
 from capplan.core.memory.model import MemoryModel, capacity_for_allocator
 from capplan.core.memory.replays import StreamReplays
@@ -25,11 +27,22 @@ def memory_shortage(memory: MemoryEstimate, available_bytes: float) -> str:
 
 
 def usable_memory(gpu: GpuSpec) -> Interval:
-    """Return what a process can allocate: as reported, or the usual share of its kind of card ± 3 %. [bytes]"""
+    """Return what a process can allocate: as reported, or the usual share of its kind of card ± 3 %. [bytes]
+
+    A board's memory is its system's, too.
+    """
+    expected, high = gpu.expected_usable_bytes, min(gpu.memory_bytes, 1.03 * gpu.expected_usable_bytes)
+    usable = Interval(low=0.97 * expected, expected=expected, high=max(expected, high))
     if gpu.usable_bytes is not None:
-        return Interval.exact(gpu.usable_bytes)
-    expected = gpu.expected_usable_bytes
-    return Interval(low=0.97 * expected, expected=expected, high=max(expected, min(gpu.memory_bytes, 1.03 * expected)))
+        usable = Interval.exact(gpu.usable_bytes)
+    if not is_board(gpu):
+        return usable
+    held = BOARD_SYSTEM_BYTES
+    return Interval(
+        low=max(0.0, usable.low - held["high"]),
+        expected=max(0.0, usable.expected - held["expected"]),
+        high=max(0.0, usable.high - held["low"]),
+    )
 
 
 def available_memory(gpu: GpuSpec, *, utilization_fraction: float) -> Interval:

@@ -183,12 +183,14 @@ class PipelineWidth:
         shared: of models whose sequence several GPUs share.
         unlike: of whole models on a GPU of another kind of chip than those with measured pipelines: at least so much.
             `benchmarks/stable_diffusion.py` measures it.
+        memory: of what a process holds beside weights, added at both ends of its interval; of the same benchmark.
     """
 
     models: float = 0.35
     gpus: float = 0.35
     shared: float = 0.5
     unlike: float = 0.0
+    memory: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,8 +15,9 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from math import exp
 
-from capplan.core.assumed import PINNED_SHARE, UNKNOWN_PCIE_BYTES_PER_S
+from capplan.core.assumed import STREAMED_SHARE, UNKNOWN_PCIE_BYTES_PER_S
 from capplan.core.gpus.spec import GpuSpec
 from capplan.core.latency.calibration import Calibration
 from capplan.core.latency.device import Unsupported, pageable_s
@@ -315,7 +316,10 @@ class PreparedPipeline(Planned):
             beside = MemoryPart(name="weights of other parts", size_bytes=Interval.exact(waiting), origin="trace")
             parts = (*parts, beside)
         name = f"{part.part.name}.{memory.peak_module}".rstrip(".") if len(self.parts) > 1 else memory.peak_module
-        return replace(memory, parts=parts, peak_module=name)
+        grow = 1.0 if part.correction is None else exp(part.correction.calibration.width.memory)
+        wider = [held if held.name in _WEIGHTS else _widened(held, grow) for held in parts]
+        fragmentation = _widened(memory.fragmentation, grow)
+        return replace(memory, parts=tuple(wider), fragmentation=fragmentation, peak_module=name)
 
     def moments(
         self, batch: int, gpu: GpuSpec | None, *, available_bytes: float | None
@@ -466,7 +470,7 @@ class PreparedPipeline(Planned):
             return 0.0
         link = gpu.pcie_bytes_per_s or UNKNOWN_PCIE_BYTES_PER_S
         if offload is Offload.STREAMED:  # each run waits for what is not copied while it computes
-            once_s = part.weight_bytes / link / PINNED_SHARE[_SLOWEST_FIRST[end]]
+            once_s = part.weight_bytes / link / STREAMED_SHARE[_SLOWEST_FIRST[end]]
             return float(run.times) * max(0.0, once_s - run_s)
         once_s = float(getattr(pageable_s(part.weight_bytes, pcie_bytes_per_s=link), end))
         return once_s * (2.0 if offload is Offload.MODEL else float(run.times))
@@ -546,6 +550,11 @@ class PreparedPipeline(Planned):
     def versions(self) -> Mapping[str, str]:
         """Versions of the libraries that the parts were traced with."""
         return {name: version for part in self.parts for name, version in part.whole.versions.items()}
+
+
+def _widened(held: MemoryPart, grow: float) -> MemoryPart:
+    size = held.size_bytes
+    return replace(held, size_bytes=Interval(low=size.low / grow, expected=size.expected, high=size.high * grow))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

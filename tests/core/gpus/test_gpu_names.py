@@ -53,6 +53,17 @@ def test_names_as_people_type_them(typed: str, ids: list[str]) -> None:
     assert (found.note is None) is (len(ids) == 1)
 
 
+def test_the_size_of_memory_may_stand_behind_a_name_without_it() -> None:
+    card = GpuSpec(
+        id="rtx-4090", name="NVIDIA GeForce RTX 4090", vendor="NVIDIA", architecture="x", memory_bytes=24 * 2**30,
+        memory_bandwidth_bytes_per_s=1.0,
+    )  # fmt: skip
+    found = GpuNames([card]).find("RTX4090 24GB")
+    assert found is not None
+    assert found.gpus == (card,)
+    assert GpuNames([card]).find("RTX4090 16GB") is None
+
+
 @pytest.mark.parametrize("typed", ["a4", "a1", "00", "80gb", "rtx", "sxm", "h10", "rtx 6000"])
 def test_parts_of_names_and_ambiguous_ones_stand_for_nothing(typed: str) -> None:
     assert NAMES.find(typed) is None

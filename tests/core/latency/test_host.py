@@ -77,6 +77,13 @@ def test_the_host_of_a_players_card_is_a_desktop() -> None:
     assert host_slowness(gpu(segment=Segment.CONSUMER), laws, Host.CARD) == pytest.approx(0.6)
 
 
+def test_a_board_launches_from_its_own_cores_whatever_host_is_asked() -> None:
+    board = gpu(segment=Segment.EMBEDDED)
+    times = {host_slowness(board, LAWS, host) for host in Host}
+    assert len(times) == 1
+    assert times.pop() > host_slowness(gpu(), LAWS, Host.SERVER)
+
+
 def test_an_estimate_names_the_measured_host() -> None:
     origin = Origin(made=date(2026, 11, 22), command="", sources=(), rows=1)
     calibration = replace(prior_calibration(), host=COSTS, origin=origin)

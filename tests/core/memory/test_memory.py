@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from capplan.core.gpus.spec import GpuSpec
+from capplan.core.gpus.spec import GpuSpec, Segment
 from capplan.core.memory.allocator import replay
 from capplan.core.memory.fit import largest_fitting_batch, usable_memory
 from capplan.core.memory.index_limit import index_limit_batch
@@ -45,6 +45,15 @@ def gpu(*, usable_bytes: int | None = 1024 * MIB, capability: tuple[int, int] | 
         memory_type="GDDR6X",
         memory_bandwidth_bytes_per_s=1e12,
     )
+
+
+def test_a_board_shares_its_memory_with_its_system() -> None:
+    card = replace(gpu(usable_bytes=8192 * MIB), memory_bytes=8192 * MIB)
+    board = replace(card, segment=Segment.EMBEDDED)
+    assert usable_memory(card) == Interval.exact(8192 * MIB)
+    assert usable_memory(board).expected == 7168 * MIB
+    assert usable_memory(board).low < usable_memory(board).expected < usable_memory(board).high < 8192 * MIB
+    assert usable_memory(replace(board, usable_bytes=512 * MIB)).expected == 0  # a tiny one is not below nothing
 
 
 def part(estimate, name: str) -> Interval:
