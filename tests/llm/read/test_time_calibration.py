@@ -12,7 +12,7 @@ from capplan.llm.read.calibrations import dump_time_calibration, load_time_calib
 
 
 def calibration() -> LlmCalibration:
-    width = Width(same=1.2, model=1.3, gpu=1.4, vendor=1.5, release=1.1, engine=2.0)
+    width = Width(same=1.2, model=1.3, format=1.3, gpu=1.4, architecture=1.4, vendor=1.5, engine=2.0)
     return replace(PRIOR, widths=dict.fromkeys(WIDTH_NAMES, width), measured_gpus=frozenset({"h100-sxm5-80gb"}))
 
 
