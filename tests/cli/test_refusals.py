@@ -33,7 +33,7 @@ MANY = "9" * 5000
         (("analyze", NET, "--input", "x=3x999999999x999999999"), "2^32 elements"),
         (("analyze", NET, "--seq-len", "1000000000"), "at most 16,777,216 tokens"),
         (("plan", "TRACE", "--specs", LONG), "--specs: expected the path of a file, with names of at most 255 bytes"),
-        (("llm", "memory", f"hf:{LONG}"), "is not in the local Hugging Face cache"),
+        (("llm", "memory", f"hf:{LONG}", "--gpu", "l4"), "is not in the local Hugging Face cache"),
         (("analyze", LONG), "unknown model"),
         (("analyze", f"{LONG}.py:Net"), "there is no file"),
         (("analyze", f"hf:{LONG}"), "unknown transformers architecture"),
@@ -42,7 +42,7 @@ MANY = "9" * 5000
         (("analyze", "a\0b"), "unknown model"),
         (("analyze", "a\0b.trace.json"), "cannot read"),
         (("analyze", NET, "--inputs-from", f"{LONG}.py:f"), "no file"),
-        (("validate", f"{LONG}.csv"), "cannot read"),
+        (("validate", f"{LONG}.csv"), "expected the path of a file, with names of at most 255 bytes"),
         (("plan", "TRACE", "--gpu", "l4", "-o", f"{LONG}.json"), "cannot write"),
     ],
 )

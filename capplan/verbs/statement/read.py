@@ -96,6 +96,7 @@ def read_field(field: Field, value: Any, *, what: str, door: Door, is_text: bool
         reason = _in_words(_lowered(str(error)).partition(", got `")[0], field)
         reason = reason.replace("invalid RFC3339 encoded date", "expected a day such as 2026-11-21")
         shown = value[0] if isinstance(value, list) and len(value) == 1 and "a list" not in reason else value
+        shown = str(shown) if isinstance(shown, Path) else shown
         raise UsageError(f"{what}: {reason}, not {short_repr(shown)}.") from error
     except (RecursionError, OverflowError) as error:
         raise UsageError(f"{what}: it is nested too deeply, or holds a number too large.") from error

@@ -183,7 +183,7 @@ def test_the_report_is_a_verb_of_its_own(run: Run, load: Path, tmp_path: Path) -
             "rate: 1/s\ndraft_tokens: 100000000\nacceptance: 0.5",
             "draft_tokens: expected a whole number from 0 to 32, not",
         ),
-        ("rate: 1/s\nspread: 0.5\ninput_cv: 0.3", "load.yaml: spread contradicts input_cv and output_cv"),
+        ("rate: 1/s\nspread: 0.5\ninput_cv: 0.3", "load.yaml: spread contradicts input_cv, input_p99 and output_cv"),
         ("rate: 1/s\nutilization: 0", "utilization: expected a number from 0.01 to 1, not 0"),
         ("rate: 1/s\ncertainty: 0.5%", "certainty: expected a number from 0.01 to 0.999, not 0.005"),
         ("rate: 1/s\nkv: banana", "kv: unknown KV cache format 'banana'. Known: fp32"),
