@@ -121,11 +121,11 @@ def test_commands_turn_words_into_a_request_and_render_the_answer() -> None:
 
 
 LINES = {
-    "api": 1100, "app": 9000, "cli": 2100, "core": 26700, "llm": 20200, "probe": 18700, "processes": 500,
-    "report": 13800, "serve": 6400, "shapes": 3500, "specs": 5900, "verbs": 9600,
+    "api": 1100, "app": 9500, "cli": 2100, "core": 27400, "llm": 22400, "probe": 18800, "processes": 500,
+    "report": 14100, "serve": 6400, "shapes": 3600, "specs": 7300, "verbs": 10100,
 }  # fmt: skip
 """The most lines that the modules of a package may have; a package that needs more says why where it raises this."""
-CLASSES = 1310
+CLASSES = 1360
 """The most classes of the whole program."""
 
 
