@@ -87,7 +87,7 @@ STREAMED_SHARE = {"low": 0.25, "expected": 0.4, "high": 0.8}
 """The share of the printed PCIe rate at which weights move layer by layer on a stream of their own: expected is that of
 copies from pageable memory; memory that is pinned throughout and large layers come up to the high end. diffusers' own
 benchmark of group offload by leaf with streams (huggingface/diffusers, benchmarks/) ran FLUX.1-dev at 12.8 GB/s over
-PCIe 4, which judges it and fixed nothing."""
+PCIe 4, which was known when the expected value was chosen."""
 
 # Language models
 

@@ -15,7 +15,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from math import exp
+from math import ceil, exp, floor
 
 from capplan.core.assumed import STREAMED_SHARE, UNKNOWN_PCIE_BYTES_PER_S
 from capplan.core.gpus.spec import GpuSpec
@@ -554,7 +554,8 @@ class PreparedPipeline(Planned):
 
 def _widened(held: MemoryPart, grow: float) -> MemoryPart:
     size = held.size_bytes
-    return replace(held, size_bytes=Interval(low=size.low / grow, expected=size.expected, high=size.high * grow))
+    wider = Interval(low=floor(size.low / grow), expected=size.expected, high=ceil(size.high * grow))
+    return replace(held, size_bytes=wider)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
