@@ -92,7 +92,7 @@ class ServingDeployment:
 
     `sequences_that_fit` returns how many sequences of a length fit in one replica's memory, 0 where the weights do not.
     `stage` is the memory of the tightest GPU, `relatives` the ids of models that have the same layers. `notes` say what
-    is to be known of the engine and the format on this GPU.
+    is to be known of the engine and the format on this GPU; `is_official` is False where community builds alone run.
     """
 
     words: NamedDeployment
@@ -107,6 +107,7 @@ class ServingDeployment:
     stage: StageMemory
     relatives: frozenset[str] = frozenset()
     notes: tuple[str, ...] = ()
+    is_official: bool = True
 
     @property
     def kind(self) -> ModelKind:
@@ -222,6 +223,7 @@ def build_deployment(
         stage=memory.stage,
         relatives=relatives,
         notes=constants.support.notes(gpu, engine, stored, version=version_of(words.version)),
+        is_official=constants.support.is_official(gpu, engine),
     )
 
 

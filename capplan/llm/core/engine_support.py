@@ -187,17 +187,21 @@ class EngineSupport:
         newest = runs.newest if runs else None
         return newest is not None and version is not None and version[: len(newest)] > newest
 
+    def is_official(self, gpu: GpuSpec, engine: Engine) -> bool:
+        """Return False for a GPU that only community builds of an engine run on."""
+        runs = self.engines.get(engine)
+        versions = runs.families.get(family_of(gpu)) if runs else None
+        return versions is None or not versions.unofficial
+
     def notes(
         self, gpu: GpuSpec, engine: Engine, weights: str, *, version: tuple[int, ...] | None = None
     ) -> tuple[str, ...]:
         """Return what is to be known of an engine and a format that do run on a GPU."""
-        runs, family = self.engines.get(engine), family_of(gpu)
-        versions = runs.families.get(family) if runs else None
         found = []
         if version is not None and self.is_newer(engine, version):
             last = _dotted(self.engines[engine].newest or ())
             found.append(f"{engine.value} {_dotted(version)} is newer than what is known, and answered as {last}")
-        if versions is not None and versions.unofficial:
+        if not self.is_official(gpu, engine):
             found.append(f"{engine.value} has no official build for {self._shown(gpu)}: community builds run there")
         if self.widens(gpu, engine, weights):
             found.append(

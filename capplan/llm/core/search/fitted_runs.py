@@ -10,7 +10,7 @@ from capplan.core.numbers import FloatArray
 from capplan.core.origin import Origin
 from capplan.errors import UsageError
 from capplan.llm.core.measured import SkippedRun
-from capplan.llm.core.search.judged_runs import PreparedRun, judged_metrics, prepare_all
+from capplan.llm.core.search.judged_runs import PreparedRun, judged_metrics, official_runs, prepare_all
 from capplan.llm.core.search.room import Find
 from capplan.llm.core.serving.accuracy import JudgedAnswer, ServingValidation
 from capplan.llm.core.serving.cases import MeasuredRun, Metric, Serving, ServingCase, answer, width_name
@@ -49,6 +49,8 @@ def fit_serving(
 ) -> FittedServing:
     """Learn constants from runs of quality A and B."""
     prepared, skipped = prepare_all(runs, find, qualities="AB")
+    prepared, unofficial = official_runs(prepared)
+    skipped += unofficial
     carried = [item for item in prepared if _is_carried(item.case)]
     learnt = [(item, run) for item in carried for run in _learnt(item)]
     if len(learnt) < FEWEST_RUNS:

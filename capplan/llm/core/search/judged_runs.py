@@ -67,6 +67,13 @@ def prepare_all(
     return prepared, skipped
 
 
+def official_runs(prepared: Sequence[PreparedRun]) -> tuple[list[PreparedRun], list[SkippedRun]]:
+    """Part runs by whether the engine's makers build for their GPU: what a community build reaches is its own."""
+    reason = "runs a community build of the engine, which says nothing of the official one"
+    skipped = [_skip(item.run, reason) for item in prepared if not item.deployment.is_official]
+    return [item for item in prepared if item.deployment.is_official], skipped
+
+
 def _skip(run: MeasuredRun, reason: str) -> SkippedRun:
     return SkippedRun(file=run.file, line=run.line, model=run.model, gpu=run.gpu, reason=reason)
 
