@@ -34,12 +34,12 @@ def test_own_prices_of_a_file_hold_for_every_command(run: Run, tmp_path: Path, m
     """`specs` is where an engineer puts what was quoted: a command that ignored it would answer with others' prices."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "quotes.csv").write_text(
-        "gpu,provider,term,price,date\nh100-sxm5-80gb,our-supplier,on-demand,0.05,2026-11-01\n"
+        "gpu,provider,term,price,gpus,date\nh100-sxm5-80gb,our-supplier,on-demand,0.4,8,2026-11-01\n"
     )
     assert run("prices", "import", "quotes.csv", "-o", "mine").exit_code == 0
     (tmp_path / "capplan.toml").write_text('specs = ["mine"]\n')
     (listed,) = json.loads(run("prices", "--provider", "our-supplier", "--json").stdout)["prices"]
-    assert listed["usd_per_hour"] == 0.05
+    assert (listed["usd_per_hour"], listed["instance_gpus"]) == (0.05, 8)
     words = "llm train plan llama-3-8b-instruct --tokens 1B --gpu h100-sxm5-80gb --gpus 8 --json"
     cheapest = json.loads(run(*words.split()).stdout)["cheapest"]
     hours = cheapest["run"]["gpu_hours"]["expected"]

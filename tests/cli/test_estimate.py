@@ -66,7 +66,7 @@ def test_a_torch_that_was_never_measured_widens_the_interval(run: Run, net_trace
 def test_a_precision_that_the_gpu_lacks_is_refused_with_what_it_has(run: Run, net_trace: Path) -> None:
     result = run("estimate", net_trace, "--gpu", "t4", "--precision", "tf32")
     assert result.exit_code == 2
-    assert "t4 has no peak rate for tf32; its spec states" in result.stderr
+    assert "t4 has no tf32; its spec states" in result.stderr
 
 
 def plots(run: Run, net_trace: Path, *files: Path, batch: str = "1..64") -> None:
@@ -256,9 +256,9 @@ def test_a_row_is_judged_alike_alone_and_among_others(run: Run, tmp_path: Path) 
 
 
 def test_a_gpu_without_a_peak_is_told_with_what_it_has(run: Run, tmp_path: Path) -> None:
-    path = measured(tmp_path, {}, {"gpu": "t4", "precision": "bf16"})
+    path = measured(tmp_path, {}, {"gpu": "t4", "precision": "tf32"})
     result = run("validate", path, "--traces", tmp_path / "traces")
-    assert "measured.csv, row 2  t4 has no peak rate for bf16; its spec states fp64, fp32" in result.stdout
+    assert "measured.csv, row 2  t4 has no tf32; its spec states fp64, fp32" in result.stdout
 
 
 def test_rows_of_two_files_are_told_apart(run: Run, tmp_path: Path) -> None:
