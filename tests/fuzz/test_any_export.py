@@ -101,7 +101,7 @@ def test_a_table_of_anything_is_read_or_refused(tmp_path: Path) -> None:
 def test_a_value_of_another_type_is_refused_in_a_sentence(content: str, tmp_path: Path) -> None:
     path = tmp_path / "export.json"
     path.write_text(content)
-    with pytest.raises(CapplanError, match="but not in the form of its export"):
+    with pytest.raises(CapplanError, match="but not in its form"):
         import_quotes(path, GPUS, read_on=date(2026, 11, 20))
 
 

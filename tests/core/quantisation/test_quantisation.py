@@ -27,6 +27,7 @@ from capplan.core.weights import WEIGHT_FORMATS
 from capplan.core.workload import Configuration, Training, Variant
 from capplan.errors import UnknownNameError, UsageError
 from capplan.specs import load_gpus
+from capplan.specs.calibration import load_calibration
 
 BATCH = Affine(0, 1)
 ROWS, INPUTS, OUTPUTS, VOCABULARY = Affine(0, 16), 256, 512, 128
@@ -224,14 +225,14 @@ def test_training_and_autocast_are_refused() -> None:
 
 
 def test_gpus_without_the_kernels_are_named() -> None:
-    gpus = load_gpus()
+    gpus, software = load_gpus(), load_calibration().laws.software
     (recording,) = quantise_trace(model(), SCHEMES["float8_dynamic"]).recordings
-    refused = missing_kernels(recording, gpus["a100-sxm4-80gb"])
+    refused = missing_kernels(recording, gpus["a100-sxm4-80gb"], software)
     assert refused is not None
     assert "8.9" in refused.reason
     for able in ("l4", "h100-sxm5-80gb", "mi300x"):
-        assert missing_kernels(recording, gpus[able]) is None
-    assert missing_kernels(model().recordings[0], gpus["t4"]) is None
+        assert missing_kernels(recording, gpus[able], software) is None
+    assert missing_kernels(model().recordings[0], gpus["t4"], software) is None
 
 
 CONFIGS = {
