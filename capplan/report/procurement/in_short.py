@@ -9,7 +9,7 @@ from capplan.units import counted, format_fraction, format_seconds
 
 
 def in_short(choice: OptionRow, demand: ReportLoad, *, cost_p90_usd: float | None) -> str:
-    """Say what is bought or rented, from whom, for how long, at most at which cost, what may go wrong, and what then.
+    """Describe what is bought, from whom, for how long, at most at which cost, what may go wrong, and what then.
 
     Empty where no load is stated: then nothing is signed.
     """
@@ -60,7 +60,7 @@ def _at_most(choice: OptionRow, cost_p90_usd: float | None) -> str:
 
 
 def _risk(choice: OptionRow, load: Load) -> str:
-    """Say how often the fleet is too small, what is noticed then, and what another machine costs."""
+    """Describe how often the fleet is too small, what is noticed then, and what another machine costs."""
     carried = choice.count.carried_fraction or 0.0
     slots = choice.count.gpus // choice.count.servers
     each = (choice.money.cost_usd_per_year or 0.0) / choice.count.gpus_last_year * slots
@@ -86,7 +86,7 @@ _MANY_GPUS = 8
 
 
 def _before(choice: OptionRow, load: Load) -> str:
-    """Say what must be asked before signing: a quote, a quota for many GPUs, and zones."""
+    """List what must be asked before signing: a quote, a quota for many GPUs, and zones."""
     offer, last = choice.offer, choice.count.gpus_last_year
     if offer.price_date is None:
         return ""

@@ -195,7 +195,7 @@ _BOXES = 8
 
 
 def _with_targets(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Give a detector that trains the targets that it cannot do without: some boxes in every image."""
+    """Add the targets that a detector cannot train without: some boxes in every image."""
     if not module.training or len(args) != 1 or "targets" in kwargs:
         return args, kwargs
     return (*args, [_target(module, image) for image in args[0]]), kwargs
