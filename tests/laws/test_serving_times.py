@@ -23,7 +23,7 @@ def test_estimate_and_simulation_agree_with_one_client_and_under_load(model, wei
     points = capplan.llm.estimate(model, **asked).points
     loads = capplan.llm.simulate(model, **asked, requests=2000).answers
     for count, point, load in zip(clients, points, loads, strict=True):
-        within = 0.11 if count == 1 else 0.15  # an SGLang on two H200 differs by 10.2 %
+        within = 0.10 if count == 1 else 0.15
         assert point.ttft_s.expected == pytest.approx(load.ttft_s.mean, rel=within), count
         assert point.tpot_s.expected == pytest.approx(load.tpot_s.mean, rel=within), count
         assert point.output_tokens_per_s.expected == pytest.approx(load.output_tokens_per_s, rel=within), count

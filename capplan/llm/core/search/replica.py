@@ -72,7 +72,7 @@ class Replica:
             order = np.argsort(drawn.at_s + loading_s, kind="stable")
             drawn, loading_s = drawn.later(loading_s, order), loading_s[order]
         times = simulate_requests(drawn, admission, self._grid(admission, len(drawn.at_s)), clients=clients)
-        seen = self._delivered(times, drawn, loading_s, in_step=in_step)
+        seen = self._delivered(times, drawn, loading_s, clients=clients, in_step=in_step)
         return summarise(drawn, seen, limits, clients=clients, label=label)
 
     def _grid(self, admission: Admission, requests: int) -> StepGrid:
@@ -98,9 +98,12 @@ class Replica:
         )
 
     def _delivered(
-        self, times: RequestTimes, arrivals: Arrivals, loading_s: FloatArray, *, in_step: bool
+        self, times: RequestTimes, arrivals: Arrivals, loading_s: FloatArray, *, clients: int | None, in_step: bool
     ) -> RequestTimes:
-        """Return what clients see; what servers add to first tokens follows from the constants that estimates use."""
+        """Return what clients see; what servers add to first tokens follows from the constants that estimates use.
+
+        A client of a closed loop asks again when its answer is whole, so that what servers add lengthens the load.
+        """
         some = times.gap_weights.sum()
         step_s = float((times.gaps_s * times.gap_weights).sum() / some) if some else 0.0
         lone_s = self._lone_s(arrivals)
@@ -110,7 +113,16 @@ class Replica:
             lone_s=lone_s, later_s=np.maximum(waited_s, 0.0), polled_s=times.met_work.astype(float) * step_s
         )
         ttft_s = loading_s + np.asarray(first_token_s(self.service, waiting, in_step=in_step))
-        return replace(times, ttft_s=ttft_s, e2e_s=times.e2e_s + ttft_s - times.ttft_s)
+        added_s = ttft_s - times.ttft_s
+        longer = 1.0 if not clients or not times.span_s else 1.0 + float(added_s.sum()) / clients / times.span_s
+        return replace(
+            times,
+            ttft_s=ttft_s,
+            e2e_s=times.e2e_s + ttft_s - times.ttft_s,
+            span_s=times.span_s * longer,
+            mean_running=times.mean_running / longer,
+            busy_fraction=times.busy_fraction / longer,
+        )
 
     def _lone_s(self, arrivals: Arrivals) -> FloatArray:
         """Return the time that each prompt takes on an idle replica, in steps of the token budget. [s]"""
