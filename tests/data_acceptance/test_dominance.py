@@ -192,7 +192,7 @@ def test_a_better_gpu_decodes_no_slower() -> None:
         > gaps[other.id, count] * (SAME if one.compute_capability == other.compute_capability else BETWEEN)
     ]
     assert len(compared) > 700
-    assert len(slower) <= 1, slower  # 1.2 % on a Titan RTX at 32 clients, where its 24 GB are nearly full
+    assert set(slower) <= {("titan-rtx", "quadro-rtx-8000", 32)}, slower  # by 1.2 %, and not explained
 
 
 def test_one_host_launches_for_all() -> None:
