@@ -311,7 +311,7 @@ GEFORCE_LICENCE = (
 )
 """The clause of the licence, and where it was read; see `docs/report.md`."""
 
-_STACKS = {"AMD": "ROCm", "Intel": "oneAPI or, on Gaudi, SynapseAI", "Apple": "Metal"}
+_STACKS = {"AMD": "ROCm", "Intel": "oneAPI or, on Gaudi, SynapseAI", "Apple": "Metal", "Amazon": "AWS Neuron"}
 
 
 def porting_note(spec: GpuSpec) -> str | None:

@@ -10,7 +10,7 @@ from capplan.core.gpus.spec import GpuSpec
 from capplan.errors import LONGEST_NAME, UsageError
 from capplan.units import format_bytes
 
-_MAKERS = frozenset({"nvidia", "amd", "intel", "apple", "google"})
+_MAKERS = frozenset({"nvidia", "amd", "intel", "apple", "google", "amazon", "aws"})
 _LINES = frozenset({"geforce", "tesla", "radeon", "instinct", "arc", "rtx", "gtx", "rx", "jetson"})
 _VARIANT = re.compile(
     r"pcie|sxm\d?|nvl|oam|\d+gb|blackwell|server|workstation|ws|max|q|edition|generation|grace|hopper"

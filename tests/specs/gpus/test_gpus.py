@@ -19,9 +19,9 @@ MEASURED = Path(__file__).parents[4] / "shared" / "data" / "measured"
 GIB, MIB = 2**30, 2**20
 
 
-def test_there_are_at_least_115_gpus_of_five_vendors(gpus: Gpus) -> None:
-    assert len(gpus) >= 115
-    assert {spec.vendor for spec in gpus.values()} == {"NVIDIA", "AMD", "Intel", "Apple", "Google"}
+def test_there_are_at_least_160_gpus_of_six_vendors(gpus: Gpus) -> None:
+    assert len(gpus) >= 160
+    assert {spec.vendor for spec in gpus.values()} == {"NVIDIA", "AMD", "Intel", "Apple", "Google", "Amazon"}
     assert list(gpus) == sorted(gpus)
 
 
