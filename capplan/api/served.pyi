@@ -571,6 +571,33 @@ class ServedVerbs:
     ) -> Any:
         """List the language models that capplan knows, with filters."""
 
+    def llm_start(
+        self,
+        model: str | Path | bytes | Trace | None = ...,
+        gpu: str = ...,
+        *,
+        gpu_layers: int | None = ...,
+        n_cpu_moe: int = ...,
+        kv_offload_bytes: float | str = ...,
+        weights: str | None = ...,
+        kv: str | None = ...,
+        tp: int = ...,
+        pp: int = ...,
+        ep: int = ...,
+        dp: int = ...,
+        engine: str | None = ...,
+        engine_version: str | None = ...,
+        storage_bytes_per_s: float | str | None = ...,
+        provision_s: float | str | None = ...,
+        image_bytes: float | str | None = ...,
+        pull_bytes_per_s: float | str | None = ...,
+        compiled: bool = ...,
+        eager: bool = ...,
+        graphs: int = ...,
+        format: str = ...,
+    ) -> Any:
+        """Estimate how long a replica of a language model takes to start, from machine and image to graphs."""
+
     def llm_support(
         self,
         model: str | Path | bytes | Trace | None = ...,

@@ -16,6 +16,7 @@ from capplan.llm.core.serving.accuracy import ServingValidation
 from capplan.llm.core.serving.asked import Drafter, Sampling, ServingTask, Statistic
 from capplan.llm.core.serving.estimate import ServingEstimate
 from capplan.llm.core.simulation.load_answer import Simulation
+from capplan.llm.core.start.answer import StartAnswer
 from capplan.llm.core.support_answer import SupportAnswer
 from capplan.llm.core.training.accuracy import TrainingValidation
 from capplan.llm.core.training.estimate import TrainingMemoryAnswer
@@ -31,6 +32,7 @@ class _ServingEstimateShown(Shown, ServingEstimate): ...
 class _PlannedFleetShown(Shown, PlannedFleet): ...
 class _SimulationShown(Shown, Simulation): ...
 class _LanguageModelsShown(Shown, tuple[LanguageModel, ...]): ...
+class _StartAnswerShown(Shown, StartAnswer): ...
 class _SupportAnswerShown(Shown, SupportAnswer): ...
 class _ServingReportShown(Shown, ServingReport): ...
 class _FleetAnswerShown(Shown, FleetAnswer): ...
@@ -499,6 +501,64 @@ def models(
 
     Raises:
         CapplanError: a name is not known, or a condition cannot be read.
+    """
+
+def start(
+    model: str,
+    gpu: str,
+    *,
+    gpu_layers: int | None = ...,
+    n_cpu_moe: int = ...,
+    kv_offload_bytes: float | str = ...,
+    weights: str | None = ...,
+    kv: str | None = ...,
+    tp: int = ...,
+    pp: int = ...,
+    ep: int = ...,
+    dp: int = ...,
+    engine: str | None = ...,
+    engine_version: str | None = ...,
+    storage_bytes_per_s: float | str | None = ...,
+    provision_s: float | str | None = ...,
+    image_bytes: float | str | None = ...,
+    pull_bytes_per_s: float | str | None = ...,
+    compiled: bool = ...,
+    eager: bool = ...,
+    graphs: int = ...,
+    download: bool = ...,
+    specs: Sequence[str | Path] | str | None = ...,
+) -> _StartAnswerShown:
+    """Estimate how long a replica of a language model takes to start, from machine and image to graphs.
+
+    Args:
+        model: A name of `capplan llm models`, hf:config.json, hf:FOLDER, hf:org/name of the local cache, FILE.gguf.
+        gpu: Exact id or alias of a GPU.
+        gpu_layers: llama.cpp: layers on the GPU, the others in host memory; all by default.
+        n_cpu_moe: llama.cpp: layers whose experts are in host memory.
+        kv_offload_bytes: Host memory of a replica that keeps the cache of prefixes, such as 64GiB; read back over PCIe.
+        weights: bf16, fp8, int8, awq, nvfp4, q4_k_m, ...; the checkpoint's by default.
+        kv: Number format of the KV cache: bf16, fp8, q8_0, ...
+        tp: GPUs that share every matrix.
+        pp: Pipeline stages.
+        ep: GPUs among which whole experts are distributed.
+        dp: Ranks of attention data parallelism.
+        engine: vllm, sglang, trtllm or llama.cpp; by default llama.cpp for GGUF files and formats, else vllm.
+        engine_version: Version of the engine, such as 0.19; the newest by default.
+        storage_bytes_per_s: Rate at which the weights arrive, such as 2GB/s; from host memory by default.
+        provision_s: Time until a new machine is there: 90s; the machine stands and holds the image by default.
+        image_bytes: Image that a new machine pulls, 0 for none; 10 GB by default.
+        pull_bytes_per_s: Rate at which a new machine pulls the image.
+        compiled: The compiler's cache holds the model from an earlier start, as on a shared volume.
+        eager: Without compiler and CUDA graphs (--enforce-eager).
+        graphs: Batch sizes for which CUDA graphs are captured.
+        download: Fetch the configuration and headers of hf:org/name over the network.
+        specs: Own GPU specs, laid over the built-in ones.
+
+    Returns:
+        How long a replica takes to start, part by part.
+
+    Raises:
+        CapplanError: a name is not known, or no start of the engine is known.
     """
 
 def support(

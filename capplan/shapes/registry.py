@@ -21,6 +21,7 @@ MODULES = (
     "llm_memory",
     "llm_plan",
     "llm_fleet",
+    "llm_start",
     "llm_training",
 )
 """The modules of this package that hold shapes, those that others use first."""

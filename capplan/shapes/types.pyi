@@ -1422,6 +1422,24 @@ class ServingReportDocument(Struct, frozen=True, kw_only=True):
     simulation: SimulationDocument | None
     sensitivity: tuple[VariationDocument, ...]
 
+class StartPartDocument(Struct, frozen=True, kw_only=True):
+    part: str
+    time_s: Interval
+    kind: str
+    source: str
+
+class LlmStartDocument(Struct, frozen=True, kw_only=True):
+    schema_version: Literal[1]
+    model: str
+    gpu: str
+    gpus: int
+    engine: str
+    weight_bytes: float
+    layers: int
+    parts: tuple[StartPartDocument, ...]
+    whole_s: Interval
+    notes: tuple[str, ...]
+
 class TrainingJobDocument(Struct, frozen=True, kw_only=True):
     model: str
     params: int

@@ -96,6 +96,7 @@ SCHEMAS = (
     "llm-plan",
     "llm-report",
     "llm-simulate",
+    "llm-start",
     "llm-train-estimate",
     "llm-train-memory",
     "llm-train-plan",

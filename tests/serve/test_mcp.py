@@ -56,6 +56,7 @@ QUESTIONS: Mapping[str, tuple[dict[str, Any], str]] = {
         f"llm simulate {LLAMA} --gpu l40s --rate 1 --requests 200",
     ),
     "llm_models": ({}, "llm models"),
+    "llm_start": ({"model": LLAMA, "gpu": "l4"}, f"llm start {LLAMA} --gpu l4"),
     "llm_support": ({"model": LLAMA, "gpu": "rtx-3090"}, f"llm support {LLAMA} --gpu rtx-3090"),
     "llm_fleet": ({"fleet": FLEET}, "llm fleet FLEET"),
     "llm_train_memory": (

@@ -1,0 +1,1 @@
+"""How long a replica of a language model takes to start."""

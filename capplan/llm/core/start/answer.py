@@ -1,0 +1,138 @@
+"""Answer how long a replica takes to start, part by part, each with its interval and where it is from."""
+
+from dataclasses import dataclass
+from math import exp
+
+from capplan.core.numbers import NORMAL_90, Interval
+from capplan.llm.core.model_query import LanguageModel
+from capplan.llm.core.quantisation import Quantisation
+from capplan.llm.core.sharding import Sharding
+from capplan.llm.core.start.law import StartLaw, StartPart, StartSize
+from capplan.llm.core.weights import EngineLayout, stage_weights
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimedPart:
+    """The time of one part, what kind of figure it is, and its source. [s]"""
+
+    part: StartPart
+    time_s: Interval
+    kind: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """What stands around an engine that starts.
+
+    `storage_bytes_per_s` is the rate at which the weights arrive, None where they lie in host memory. A new machine is
+    there after `provision_s`, and then pulls `image_bytes` at `image_bytes_per_s`; None where the machine stands and
+    has the image. `is_eager` leaves out the compiler and the graphs.
+    """
+
+    storage_bytes_per_s: float | None = None
+    provision_s: Interval | None = None
+    image_bytes: float = 0.0
+    image_bytes_per_s: Interval | None = None
+    is_eager: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartAnswer:
+    """The parts of a start in their order.
+
+    `spread` is the standard deviation of the logarithm of a whole start ÷ what is expected of it.
+    """
+
+    model: str
+    gpu: str
+    engine: str
+    gpus: int
+    size: StartSize
+    parts: tuple[TimedPart, ...]
+    spread: float
+    notes: tuple[str, ...] = ()
+
+    @property
+    def engine_s(self) -> float:
+        """Return the expected time from the engine's first process to its first answer. [s]"""
+        return sum(part.time_s.expected for part in self.parts if part.part not in _OUTSIDE)
+
+    @property
+    def whole_s(self) -> Interval:
+        """Return the time of the whole start: the engine's by its own spread, that of machine and image added. [s]"""
+        factor = exp(NORMAL_90 * self.spread)
+        engine = Interval(low=self.engine_s / factor, expected=self.engine_s, high=self.engine_s * factor)
+        return self.outside_s + engine
+
+    @property
+    def outside_s(self) -> Interval:
+        """Return the time of what must be there before the engine: the machine and its image. [s]"""
+        return sum(
+            (part.time_s for part in self.parts if part.part in _OUTSIDE), start=Interval(low=0, expected=0, high=0)
+        )
+
+
+_OUTSIDE = frozenset({StartPart.PROVISIONING, StartPart.IMAGE})
+_LOGS = "public start-up logs"
+
+
+def weight_bytes_of(model: LanguageModel, quantisation: Quantisation) -> float:
+    """Return the bytes of a model's weights, of the file's header where they are known and the format is its own."""
+    if model.exact_bytes is not None and quantisation == model.own_quantisation:
+        return float(model.exact_bytes)
+    layout = EngineLayout()
+    return stage_weights(model.architecture, quantisation=quantisation, sharding=Sharding(), layout=layout).total
+
+
+def start_parts(law: StartLaw, size: StartSize, around: Surroundings) -> tuple[TimedPart, ...]:
+    """Return the parts of a start.
+
+    Engines map the file and copy what they read, so that reading and copying overlap: storage takes bytes ÷ rate, and
+    the GPU only what copying takes longer.
+    """
+    times = law.times_s(size)
+    left_out = {StartPart.COMPILE, StartPart.CAPTURE} if around.is_eager else set()
+    parts = list(_machine_parts(around))
+    for part in (StartPart.PROCESS, StartPart.LOAD, StartPart.COMPILE, StartPart.WARM_UP, StartPart.CAPTURE):
+        if part in left_out:
+            continue
+        time_s = times[part]
+        if part is StartPart.LOAD and around.storage_bytes_per_s is not None:
+            reading_s = size.weight_bytes / around.storage_bytes_per_s
+            parts.append(_bytes_by_rate(size.weight_bytes, around.storage_bytes_per_s))
+            if (time_s := time_s - reading_s) <= 0:
+                continue
+        parts.append(TimedPart(part=part, time_s=law.around(part, time_s), kind="estimate", source=_LOGS))
+    return tuple(parts)
+
+
+def _bytes_by_rate(size_bytes: float, rate: float) -> TimedPart:
+    return TimedPart(
+        part=StartPart.STORAGE,
+        time_s=Interval.exact(size_bytes / rate),
+        kind="bytes ÷ rate",
+        source="the rate you state",
+    )
+
+
+def _machine_parts(around: Surroundings) -> tuple[TimedPart, ...]:
+    """Return the times of a new machine and its image; none where the machine stands."""
+    parts = []
+    if around.provision_s is not None:
+        parts.append(
+            TimedPart(
+                part=StartPart.PROVISIONING, time_s=around.provision_s, kind="stated", source="the time you state"
+            )
+        )
+    if around.image_bytes and around.image_bytes_per_s is not None:
+        rate = around.image_bytes_per_s
+        pulled = Interval(
+            low=around.image_bytes / rate.high,
+            expected=around.image_bytes / rate.expected,
+            high=around.image_bytes / rate.low,
+        )
+        parts.append(
+            TimedPart(part=StartPart.IMAGE, time_s=pulled, kind="bytes ÷ rate", source="published pulls of such images")
+        )
+    return tuple(parts)

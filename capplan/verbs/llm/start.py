@@ -1,0 +1,166 @@
+"""`llm start`: how long a replica of a language model takes from its order to its first answer."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+from msgspec import Meta
+
+from capplan.errors import UsageError
+from capplan.verbs.llm.fields import DOWNLOAD, DeploymentFields, LanguageModelFields, ReplicaGpuFields
+from capplan.verbs.statement.contract import Context, Verb, laid_out_by
+from capplan.verbs.statement.fields import OwnSpecs
+from capplan.verbs.statement.options import Option
+from capplan.verbs.statement.words import RATE, SIZE, TIME_LIMIT
+
+if TYPE_CHECKING:
+    from capplan.llm.core.model_query import LanguageModel
+    from capplan.llm.core.start.answer import StartAnswer, Surroundings
+
+
+@dataclass(frozen=True, kw_only=True)
+class StartFields:
+    """What decides how long a replica takes to start, beside its model and GPUs."""
+
+    storage_bytes_per_s: Annotated[
+        float | None,
+        Meta(gt=0, le=1e15),
+        Option(
+            help="Rate at which the weights arrive, such as 2GB/s; from host memory by default.", flags=("--storage",),
+            metavar="RATE", words=RATE,
+        ),
+    ] = None  # fmt: skip
+    provision_s: Annotated[
+        float | None,
+        Meta(le=1e6),
+        Option(
+            help="Time until a new machine is there: 90s; the machine stands and holds the image by default.",
+            flags=("--provision",), metavar="TIME", words=TIME_LIMIT,
+        ),
+    ] = None  # fmt: skip
+    image_bytes: Annotated[
+        float | None,
+        Meta(ge=0, le=1e15),
+        Option(
+            help="Image that a new machine pulls, 0 for none; 10 GB by default.", flags=("--image",), metavar="SIZE",
+            words=SIZE,
+        ),
+    ] = None  # fmt: skip
+    pull_bytes_per_s: Annotated[
+        float | None,
+        Meta(gt=0, le=1e15),
+        Option(help="Rate at which a new machine pulls the image.", flags=("--pull",), metavar="RATE", words=RATE),
+    ] = None
+    compiled: Annotated[
+        bool, Option(help="The compiler's cache holds the model from an earlier start, as on a shared volume.")
+    ] = False
+    eager: Annotated[bool, Option(help="Without compiler and CUDA graphs (--enforce-eager).")] = False
+    graphs: Annotated[
+        int, Meta(ge=1, le=10_000), Option(help="Batch sizes for which CUDA graphs are captured.", shows_default=True)
+    ] = 67
+
+    def surroundings(self) -> "Surroundings":
+        """Return what stands around the engine that starts."""
+        from capplan.core.numbers import Interval
+        from capplan.llm.core.start.answer import Surroundings
+        from capplan.llm.read.start_calibration import load_machine_facts
+
+        if self.provision_s is None:
+            if self.image_bytes is not None or self.pull_bytes_per_s is not None:
+                raise UsageError("⟨image⟩ and ⟨pull⟩ are of a new machine; add ⟨provision⟩, such as 90s.")
+            return Surroundings(storage_bytes_per_s=self.storage_bytes_per_s, is_eager=self.eager)
+        facts = load_machine_facts()
+        stated = self.pull_bytes_per_s
+        return Surroundings(
+            storage_bytes_per_s=self.storage_bytes_per_s,
+            provision_s=Interval.exact(self.provision_s),
+            image_bytes=facts.image_bytes if self.image_bytes is None else self.image_bytes,
+            image_bytes_per_s=facts.image_bytes_per_s if stated is None else Interval.exact(stated),
+            is_eager=self.eager,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class LlmStartQuestion(LanguageModelFields, ReplicaGpuFields, DeploymentFields, StartFields):
+    """How long a replica of a language model takes to start, part by part."""
+
+    download: Annotated[bool, DOWNLOAD] = False
+    specs: OwnSpecs = ()
+
+
+def answer_llm_start(question: LlmStartQuestion, context: Context) -> "StartAnswer":
+    """Return how long a replica takes to start, part by part.
+
+    Args:
+        question: the model, its GPUs, and what stands around the engine.
+        context: how the door finds models and GPUs.
+
+    Raises:
+        CapplanError: a name is not known, or no start of the engine is known.
+    """
+    from capplan.llm.read.sources import find_model
+
+    model = find_model(context.language_model(question.model), download=question.download)
+    gpu = context.gpu_database(question.specs).find(question.gpu)
+    return start_of(question, model, gpu=gpu.id)
+
+
+def start_of(question: LlmStartQuestion, model: "LanguageModel", *, gpu: str) -> "StartAnswer":
+    """Return how long a replica of a model takes to start on a GPU."""
+    from capplan.core.engine_names import Engine
+    from capplan.llm.core.start.answer import StartAnswer, start_parts, weight_bytes_of
+    from capplan.llm.core.start.law import StartPart, StartSize
+    from capplan.llm.read.start_calibration import load_start_law
+
+    engine, law = question.engine_for(question.model), load_start_law()
+    if engine is not Engine.VLLM:
+        raise UsageError(
+            f"how long {engine.value} starts is not known: too few public logs state it; ask for ⟨engine⟩ vllm."
+        )
+    sharding = question.sharding()
+    size = StartSize(
+        weight_bytes=weight_bytes_of(model, model.stored_as(question.weights)),
+        layers=len(model.architecture.layers),
+        has_experts=model.architecture.is_moe,
+        tensor=sharding.gpus,
+        graphs=question.graphs,
+        is_compiled=question.compiled,
+    )
+    return StartAnswer(
+        model=model.architecture.name,
+        gpu=gpu,
+        engine=engine.value,
+        gpus=sharding.gpus,
+        size=size,
+        parts=start_parts(law, size, question.surroundings()),
+        spread=law.spreads[StartPart.WHOLE.value],
+        notes=_notes(question),
+    )
+
+
+def _notes(question: LlmStartQuestion) -> tuple[str, ...]:
+    notes = [
+        "Logs of vLLM 0.10 and 0.11 on H100, L40S and A100 with 1, 4 and 8 GPUs; releases before 0.10 capture graphs "
+        "10 times slower, and 4-bit formats of new cards can add minutes of warm-up."
+    ]
+    if question.storage_bytes_per_s is None:
+        notes.append("Weights lie in host memory; ⟨storage⟩ states from where they come otherwise.")
+    if question.provision_s is None:
+        notes.append("The machine stands and holds the image; ⟨provision⟩ counts a new one.")
+    return tuple(notes)
+
+
+LLM_START = Verb(
+    path="llm start",
+    question=LlmStartQuestion,
+    summary="Estimate how long a replica of a language model takes to start, from machine and image to graphs.",
+    examples=(
+        "capplan llm start qwen3-32b --gpu h100-sxm5-80gb --storage 2GB/s",
+        "capplan llm start llama-3.1-8b-instruct --gpu l4 --storage 500MB/s --provision 90s --compiled --json",
+    ),
+    answer=answer_llm_start,
+    sections=laid_out_by("capplan.report.text.llm.start:llm_start_sections"),
+    fits_one_screen=True,
+    document=laid_out_by("capplan.shapes.llm_start:START"),
+    schema="llm-start",
+    returns="capplan.llm.core.start.answer:StartAnswer",
+)
