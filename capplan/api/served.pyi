@@ -325,6 +325,8 @@ class ServedVerbs:
         sort: str = ...,
         columns: Sequence[str] | str | None = ...,
         cpus: bool = ...,
+        new_within_days: int | None = ...,
+        announced: bool = ...,
         format: str = ...,
     ) -> Any:
         """List the GPUs that capplan knows, with filters."""

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from capplan.core.gpus.prices import Price, offers_to_plan_with
+from capplan.core.gpus.sale import is_announced
 from capplan.core.gpus.spec import GpuSpec
 from capplan.core.power import PowerLaw
 from capplan.llm.core.deployment import NamedDeployment, ServingDeployment, build_deployment
@@ -105,5 +106,6 @@ def on_demand_offers(known: Prices) -> dict[str, tuple[Price, ...]]:
 
 
 def searched_gpus(gpus: Mapping[str, GpuSpec], rents: Mapping[str, tuple[Price, ...]]) -> tuple[str, ...]:
-    """Return the GPUs that are searched where none is named: those of data centres that can be rented."""
-    return tuple(gpu.id for gpu in gpus.values() if gpu.id in rents and str(gpu.segment) in _SEARCHED_SEGMENTS)
+    """Return the GPUs that are searched where none is named: those of data centres that are sold and can be rented."""
+    sold = (gpu for gpu in gpus.values() if not is_announced(gpu))
+    return tuple(gpu.id for gpu in sold if gpu.id in rents and str(gpu.segment) in _SEARCHED_SEGMENTS)

@@ -7,6 +7,7 @@ from pathlib import Path
 from capplan.core.gpus.attributes import at_least, parse_conditions, select_gpus
 from capplan.core.gpus.names import split_names
 from capplan.core.gpus.prices import Price, Term, cheapest_offers, current_offers
+from capplan.core.gpus.sale import is_announced, sale_notes
 from capplan.core.gpus.spec import GpuSpec
 from capplan.errors import UnknownNameError, UsageError
 from capplan.specs import Gpus, load_gpus
@@ -35,10 +36,11 @@ class GpuFilters:
 class GpuRequest:
     """Name GPUs of the database, own specs laid over it.
 
-    Without `ids` and `specs` all GPUs are meant. `overlays` are folders and files of own specs; a folder may hold
-    prices too. `database` and `prices` are what a caller has loaded already, `specs` are GPUs that it hands over whole.
-    An id may be a family's name, which takes all its variants, or a list parted by commas. Of the GPUs so named only
-    those that pass `filters` are meant. `with_cpus` adds the CPUs of the database, as if each of them were named.
+    Without `ids` and `specs` all GPUs that are sold are meant; announced ones are so where they are named. `overlays`
+    are folders and files of own specs; a folder may hold prices too. `database` and `prices` are what a caller has
+    loaded already, `specs` are GPUs that it hands over whole. An id may be a family's name, which takes all its
+    variants, or a list parted by commas. Of the GPUs so named only those that pass `filters` are meant. `with_cpus`
+    adds the CPUs of the database, as if each of them were named.
     """
 
     ids: tuple[str, ...] = ()
@@ -83,7 +85,12 @@ def find_gpus(request: GpuRequest) -> GpuChoice:
     matches = [known.find_all(name) for name in split_names(request.ids)]
     named = {gpu.id: gpu for gpu in (*request.specs, *(gpu for match in matches for gpu in match.gpus))}
     cpus = dict(known.cpus) if request.with_cpus else {}
-    chosen = request.filters.select(((named or dict(known)) | cpus).values())
+    passing = request.filters.select(((named or dict(known)) | cpus).values())
+    chosen = passing if named else [gpu for gpu in passing if not is_announced(gpu)]
+    if passing and not chosen:
+        raise UsageError(
+            f"{'; '.join(sale_notes(passing))}. Name it to have it estimated, such as ⟨gpu⟩ {passing[0].id}."
+        )
     if not chosen:
         raise UsageError("no GPU passes the filters; `capplan gpus` takes the same ones and lists what passes.")
     return GpuChoice(
@@ -91,7 +98,7 @@ def find_gpus(request: GpuRequest) -> GpuChoice:
         chosen=tuple(chosen),
         overlays=overlays,
         named=frozenset(named),
-        notes=tuple(match.note for match in matches if match.note),
+        notes=(*(match.note for match in matches if match.note), *sale_notes(chosen)),
         loaded_prices=request.prices,
     )
 

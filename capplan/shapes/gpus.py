@@ -17,7 +17,13 @@ _ALWAYS_KNOWN = frozenset(
     {"id", "name", "vendor", "architecture", "memory_bytes", "memory_bandwidth_bytes_per_s", "devices_per_board",
      "origin"}
 )  # fmt: skip
-_KINDS: dict[str, Any] = {"segment": Segment, "status": Status, "release_date": datetime.date}
+_KINDS: dict[str, Any] = {
+    "segment": Segment,
+    "status": Status,
+    "release_date": datetime.date,
+    "sold_since": datetime.date,
+    "end_of_sale": datetime.date,
+}
 
 
 def _attribute(attribute: Attribute) -> AnswerFigure:

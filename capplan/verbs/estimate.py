@@ -124,7 +124,7 @@ def answer_estimate(question: EstimateQuestion, context: Context) -> "EstimateAn
         workload=workload,
         calibration=rates,
         changes=tuple(_possible_changes(model, trace, workload, batches[-1])),
-        gpus=gpus.known.values(),
+        gpus=gpus.known.sold.values(),
         rents=cheapest_offers(gpus.prices().to_plan_with),
         law=law,
     )

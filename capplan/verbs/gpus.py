@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta
 
+from capplan.clock import today
 from capplan.verbs.statement.contract import Context, Effort, Look, Outcome, Verb, ids_as_text, laid_out_by
 from capplan.verbs.statement.fields import GpuFilterFields, Name, OwnSpecs, SpecFields
 from capplan.verbs.statement.options import Door, Option, Topic
@@ -36,6 +37,17 @@ class GpusQuestion(GpuFilterFields):
     cpus: Annotated[bool, Option(help="List the x86 CPUs of the database instead of its GPUs.", topic=Topic.ANSWER)] = (
         False
     )
+    new_within_days: Annotated[
+        int | None,
+        Meta(ge=1, le=36_500),
+        Option(
+            help="GPUs that are sold for so many days at most, by the day of their sheet.", flags=("--new",),
+            metavar="DAYS", topic=Topic.ANSWER,
+        ),
+    ] = None  # fmt: skip
+    announced: Annotated[
+        bool, Option(help="GPUs that are announced and not sold yet, with what is expected.", topic=Topic.ANSWER)
+    ] = False
     ids: Annotated[
         bool,
         Option(
@@ -63,18 +75,24 @@ def answer_gpus(question: GpusQuestion, context: Context) -> GpuList:
         UsageError: a condition cannot be read, or names an unknown column, vendor or architecture.
     """
     from capplan.core.gpus.attributes import sort_gpus
+    from capplan.core.gpus.sale import is_announced, is_new
 
     database = context.gpu_database(question.specs)
     known = database.cpus if question.cpus else database
     kept = question.gpu_filters().select(known.values())
+    if question.announced:
+        kept = [gpu for gpu in kept if is_announced(gpu)]
+    if (days := question.new_within_days) is not None:
+        kept = [gpu for gpu in kept if is_new(gpu, within_days=days, on=today())]
     return GpuList(gpus=tuple(sort_gpus(kept, question.sort)), known_count=len(known))
 
 
 def _list_sections(answers: Sequence[GpuList], question: GpusQuestion) -> "Iterable[Section]":
-    from capplan.core.gpus.attributes import ATTRIBUTES, DEFAULT_COLUMNS, find_attribute
+    from capplan.core.gpus.attributes import ANNOUNCED_COLUMNS, ATTRIBUTES, DEFAULT_COLUMNS, find_attribute
     from capplan.report.text.gpus import gpu_list_sections
 
-    names = question.columns or DEFAULT_COLUMNS
+    usual = ANNOUNCED_COLUMNS if question.announced else DEFAULT_COLUMNS
+    names = question.columns or usual
     shown = list(map(find_attribute, tuple(ATTRIBUTES) if tuple(names) == ("all",) else names))
     found, kind = answers[0], "CPUs" if question.cpus else "GPUs"
     return gpu_list_sections(found.gpus, shown, count=f"{len(found.gpus)} of {found.known_count} {kind}")
@@ -94,6 +112,8 @@ GPUS = Verb(
         "capplan gpus --min-memory 80GiB --sort -bf16",
         "capplan gpus --where 'bf16 >= 300 TFLOP/s and tdp <= 400 W' --columns id,bf16,tdp",
         "capplan gpus --cpus --sort -bandwidth",
+        "capplan gpus --new 365 --sort -released",
+        "capplan gpus --announced",
     ),
     answer=answer_gpus,
     sections=_list_sections,

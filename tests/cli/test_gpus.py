@@ -4,12 +4,15 @@ import csv
 import io
 import json
 import sys
+from datetime import date
 from pathlib import Path
 
 import jsonschema
 import pytest
 import yaml
 
+from capplan.core.gpus.sale import is_announced, sold_since
+from capplan.core.gpus.spec import Status
 from capplan.specs import load_gpus
 from tests.cli.conftest import Run
 from tests.snapshot import assert_is_snapshot
@@ -196,3 +199,19 @@ def test_ids_are_plain_text_only(run: Run) -> None:
     result = run("gpus", "--ids", "--format", "json")
     assert (result.exit_code, result.stdout) == (2, "")
     assert "leave out --ids or the format json" in result.stderr
+
+
+def test_announced_gpus_are_listed_alone(run: Run) -> None:
+    listed = json.loads(run("gpus", "--announced", "--json").stdout)["gpus"]
+    assert {gpu["id"] for gpu in listed} == {gpu.id for gpu in load_gpus().values() if is_announced(gpu)}
+    assert {gpu["status"] for gpu in listed} == {Status.ANNOUNCED.value}
+
+
+def test_new_gpus_are_listed_by_their_day(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "1747699200")  # 2025-05-20, the day after the RTX 5060's release
+    listed = run("gpus", "--new", "1", "--ids").stdout.split()
+    assert "rtx-5060" in listed
+    assert "rtx-5050" not in listed
+    gpus = load_gpus()
+    days = {sold_since(gpus[gpu]) for gpu in listed}
+    assert days <= {date(2025, 5, 19), date(2025, 5, 20)}

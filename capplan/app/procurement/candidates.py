@@ -9,6 +9,7 @@ from capplan.core.economics.constraints import Assumption
 from capplan.core.economics.options import comes_on_boards
 from capplan.core.gpus.attributes import driver_licence, porting_note
 from capplan.core.gpus.rate_laws import DataParallelLaws
+from capplan.core.gpus.sale import sale_note
 from capplan.core.gpus.spec import GpuSpec, Status
 from capplan.core.latency.data_parallel import Link, all_reduce_s, link_of
 from capplan.core.latency.types import Evidence
@@ -101,6 +102,7 @@ def _candidate(fits: Sequence[PlannedFit], spec: GpuSpec | None, limits: set[int
         speed=speed_tier(fits[0].evidence),
         segment=spec.segment.value if spec and spec.segment else None,
         is_end_of_sale=spec is not None and spec.status is Status.END_OF_SALE,
+        not_sold=sale_note(spec) if spec else None,
         licence=driver_licence(spec) if spec else None,
         porting=porting_note(spec) if spec else None,
         path_was_timed=fits[0].evidence in _TIMED_PATHS,

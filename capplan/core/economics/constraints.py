@@ -81,6 +81,8 @@ class Constraints:
     def refusal_of_gpu(self, candidate: Candidate) -> str | None:
         """Return why a GPU is not considered; None where it is."""
         gpu, segment = candidate.gpu, candidate.segment
+        if candidate.not_sold is not None:
+            return candidate.not_sold
         if gpu in self.deny.gpus:
             return "denied by name"
         if segment in self.deny.segments:

@@ -135,6 +135,9 @@ ATTRIBUTES: Mapping[str, Attribute] = {
         _words("segment", "segment", lambda spec: _known(spec.segment and spec.segment.value)),
         _words("status", "status", lambda spec: _known(None if spec.status is Status.UNKNOWN else spec.status.value)),
         _words("released", "release_date", _field("release_date")),
+        _words("sold-since", "sold_since", _field("sold_since")),
+        _words("end-of-sale", "end_of_sale", _field("end_of_sale")),
+        _words("expected", "expected", _field("expected")),
         _quantity("memory", "memory_bytes", BYTES, _capacity),
         _quantity("usable", "usable_bytes", BYTES, _capacity),
         _quantity("driver-total", "driver_total_bytes", BYTES, _capacity),
@@ -173,6 +176,7 @@ ATTRIBUTES: Mapping[str, Attribute] = {
 DEFAULT_COLUMNS = (
     "id", "arch", "memory", "bandwidth", "fp32", "tf32", "fp16", "bf16", "fp8", "tdp", "ridge", "released",
 )  # fmt: skip
+ANNOUNCED_COLUMNS = ("id", "arch", "memory", "memory-type", "bandwidth", "bf16", "fp8", "fp4", "nvlink", "expected")
 
 
 def find_attribute(name: str) -> Attribute:
@@ -187,6 +191,7 @@ def find_attribute(name: str) -> Attribute:
 _ORDERS: Mapping[str, Callable[[Any, Any], bool]] = {
     ">=": operator.ge, "<=": operator.le, ">": operator.gt, "<": operator.lt,
 }  # fmt: skip
+_DAYS = ("released", "sold-since", "end-of-sale")
 _CONDITION = re.compile(r"\s*([a-z0-9_-]+)\s*(>=|<=|!=|==|=|>|<)\s*(.+?)\s*")
 _EQUALITY_TOLERANCE = 5e-3
 
@@ -237,7 +242,7 @@ def _parse_condition(text: str) -> Condition:
     if attribute.units is not None:
         wanted = parse_quantity(words, attribute.units, what=f"⟨where⟩ {attribute.name}")
         return Condition(attribute=attribute, operator=sign, wanted=wanted)
-    if sign not in ("=", "==", "!=") and attribute.name != "released":
+    if sign not in ("=", "==", "!=") and attribute.name not in _DAYS:
         raise UsageError(f"⟨where⟩ {text!r}: {attribute.name} is a word; compare it with = or !=.")
     return Condition(attribute=attribute, operator=sign, wanted=words)
 

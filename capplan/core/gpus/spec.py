@@ -58,10 +58,11 @@ class Segment(StrEnum):
 
 
 class Status(StrEnum):
-    """Whether a vendor still sells a device: in its present line, no longer, or not known."""
+    """Whether a vendor sells a device: in its present line, no longer, not yet, or not known."""
 
     CURRENT = "current"
     END_OF_SALE = "end-of-sale"
+    ANNOUNCED = "announced"
     UNKNOWN = "unknown"
 
 
@@ -195,8 +196,9 @@ class GpuSpec:
     of the printed memory that torch reports on other cards with memory of the same kind, `driver_total_bytes` what
     nvidia-smi prints. `nvlink_bytes_per_s` is the sum of both directions, as printed, also of AMD's and Intel's links;
     `pcie_bytes_per_s` is one direction. `nominal_tdp_w` is the power limit of the full-power card that this one is a
-    capped edition of. `measured` holds microbenchmarks, apart from what is printed. `figures` maps a dotted key of the
-    YAML file to what is written there and its sources.
+    capped edition of. `expected` is when an announced device is, as `sale.py` reads it. `measured` holds
+    microbenchmarks, apart from what is printed. `figures` maps a dotted key of the YAML file to what is written there
+    and its sources.
     """
 
     id: str
@@ -213,6 +215,9 @@ class GpuSpec:
     segment: Segment | None = None
     status: Status = Status.UNKNOWN
     release_date: date | None = None
+    sold_since: date | None = None
+    end_of_sale: date | None = None
+    expected: str | None = None
     devices_per_board: int = 1
     memory_bytes: int
     usable_bytes: int | None = None

@@ -14,6 +14,7 @@ from capplan.core.assumed import (
     UNCALIBRATED_WORKLOAD,
 )
 from capplan.core.gpus.rate_laws import Transfer, is_board, streaming_doubt
+from capplan.core.gpus.sale import sale_notes
 from capplan.core.gpus.spec import GpuSpec, Microbenchmark, PeakKind
 from capplan.core.latency.calibration import (
     CLASS_FIELDS,
@@ -436,7 +437,11 @@ def has_microbenchmarks(gpu: GpuSpec) -> bool:
 
 
 def calibration_notes(calibration: Calibration | None, gpu: GpuSpec, workload: Workload) -> tuple[str, ...]:
-    """Return notes on what an estimate borrows: prior guesses, related GPUs, other versions."""
+    """Return notes on what an estimate borrows: preliminary figures, prior guesses, related GPUs, other versions."""
+    return (*sale_notes([gpu]), *_borrowed(calibration, gpu, workload))
+
+
+def _borrowed(calibration: Calibration | None, gpu: GpuSpec, workload: Workload) -> tuple[str, ...]:
     if calibration is None or calibration.origin is None:
         return ("no calibration: efficiencies are engineering guesses",)
     if workload.framework.value in calibration.engines:

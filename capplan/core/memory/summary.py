@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from capplan.core.gpus.sale import sale_notes
 from capplan.core.gpus.spec import GpuSpec
 from capplan.core.memory.advice import Alternative, MemoryAdvice, advise, saved_by_inference_mode
 from capplan.core.memory.fit import (
@@ -143,7 +144,7 @@ def answer_memory(
         if training
         else saved_by_inference_mode(model.trace, model.workload, batch=batch),
         index_limit_batch=index_limit_batch(model.recording),
-        notes=(*estimate.notes, *_refusal(model, batch, answers)),
+        notes=(*sale_notes(gpus), *estimate.notes, *_refusal(model, batch, answers)),
         caution=assumed_sizes(model.recording),
     )
 

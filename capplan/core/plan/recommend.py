@@ -10,6 +10,7 @@ import numpy as np
 from capplan.core.choice import choose
 from capplan.core.gpus.attributes import driver_licence, porting_note
 from capplan.core.gpus.names import family_of
+from capplan.core.gpus.sale import is_announced, sale_note
 from capplan.core.gpus.spec import GpuSpec, Segment, Status
 from capplan.core.latency.device import Unsupported
 from capplan.core.latency.types import Evidence, LatencyEstimate
@@ -60,7 +61,8 @@ def is_takeable(gpu: GpuSpec, named: Collection[str] = ()) -> bool:
     """Return True if a GPU may be recommended: one of those that a question names, else one that is sold."""
     if named:
         return gpu.id in named
-    return gpu.segment in _TAKEABLE_SEGMENTS and gpu.status is not Status.END_OF_SALE
+    is_sold = gpu.status is not Status.END_OF_SALE and not is_announced(gpu)
+    return gpu.segment in _TAKEABLE_SEGMENTS and is_sold
 
 
 def _cost(fit: Fit, plan: Plan) -> float:
@@ -125,7 +127,8 @@ def _smallest(fits: Sequence[Fit]) -> Recommendation:
         f"{format_bytes(fit.gpu.memory_bytes)}, the smallest of {_gpus(holding)} that hold it; "
         f"it needs {format_bytes(fit.memory.total_bytes.expected)}"
     )
-    warning = "the fit is borderline" if fit.status is FitStatus.BORDERLINE else None
+    borderline = "the fit is borderline" if fit.status is FitStatus.BORDERLINE else None
+    warning = sale_note(fit.gpu) or borderline
     return Recommendation(criterion=Criterion.SMALLEST, fit=fit, reason=reason, warning=warning)
 
 
@@ -151,6 +154,8 @@ def _choose(fits: Sequence[Fit], cost: Callable[[Fit], float]) -> tuple[Fit, Fit
 
 def _warning(fit: Fit) -> str | None:
     """Describe what makes a choice uncertain; None where nothing does."""
+    if announced := sale_note(fit.gpu):
+        return announced
     if fit.latency.evidence in _WEAK_EVIDENCE:
         return _WEAK_EVIDENCE[fit.latency.evidence]
     if fit.latency.evidence is Evidence.MICROBENCHMARKS and porting_note(fit.gpu):

@@ -58,12 +58,12 @@ class Candidate:
     """A GPU that holds the model, with its estimates over the batch, smallest first.
 
     `largest_batches` are those that it may be run with; all estimated ones where it is empty. `segment` is the market
-    that its vendor sells it for, `licence` what its driver's licence forbids in a data centre; None where unknown or
-    nothing. `porting` says what another vendor's GPU asks of software, `path_was_timed` whether whole steps were timed
-    on this GPU or another of its architecture. `host_limits` say how fast the host feeds one GPU, `host_cores` how
-    many of its cores there are for one, `exchange` how GPUs that train together exchange
-    gradients; None where they do not. `idle_w` is what a GPU with an open process draws that launches little [W]; None
-    where the power limit is unknown. `power_evidence` says what the power of a step rests on.
+    that its vendor sells it for, `not_sold` says when an announced one is expected, `licence` what its driver's licence
+    forbids in a data centre; None where unknown or nothing. `porting` says what another vendor's GPU asks of software,
+    `path_was_timed` whether whole steps were timed on this GPU or another of its architecture. `host_limits` say how
+    fast the host feeds one GPU, `host_cores` how many of its cores there are for one, `exchange` how GPUs that train
+    together exchange gradients; None where they do not. `idle_w` is what a GPU with an open process draws that launches
+    little [W]; None where the power limit is unknown. `power_evidence` says what the power of a step rests on.
     """
 
     gpu: str
@@ -75,6 +75,7 @@ class Candidate:
     speed: SpeedTier = SpeedTier.MEASURED
     segment: str | None = None
     is_end_of_sale: bool = False
+    not_sold: str | None = None
     licence: str | None = None
     porting: str | None = None
     path_was_timed: bool = True

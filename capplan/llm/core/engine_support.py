@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from capplan.core.engine_names import Engine
+from capplan.core.gpus.sale import sale_notes
 from capplan.core.gpus.spec import GpuSpec
 from capplan.core.weights import WEIGHT_FORMATS
 
@@ -196,8 +197,8 @@ class EngineSupport:
     def notes(
         self, gpu: GpuSpec, engine: Engine, weights: str, *, version: tuple[int, ...] | None = None
     ) -> tuple[str, ...]:
-        """Return what is to be known of an engine and a format that do run on a GPU."""
-        found = []
+        """Return what is to be known of a GPU, and of an engine and a format that do run on it."""
+        found = [*sale_notes([gpu])]
         if version is not None and self.is_newer(engine, version):
             last = _dotted(self.engines[engine].newest or ())
             found.append(f"{engine.value} {_dotted(version)} is newer than what is known, and answered as {last}")

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
+from capplan.core.gpus.sale import EXPECTED
 from capplan.core.gpus.spec import Microbenchmark, MigKind, PeakKind, Segment, Status
 from capplan.units import BITS_PER_S, BYTES, BYTES_PER_S, FLOPS_PER_S, HERTZ, METRES, SECONDS, WATTS
 
@@ -62,6 +63,7 @@ MEMORY_DATA_RATES: Mapping[str, tuple[float, float]] = {
     "HBM2e": (2.4e9, 3.8e9),
     "HBM3": (4.8e9, 6.5e9),
     "HBM3e": (5.7e9, 9.8e9),
+    "HBM4": (6.4e9, 13e9),
     "LPDDR4": (1.6e9, 4.3e9),
     "LPDDR4X": (2.1e9, 4.3e9),
     "LPDDR5": (4.0e9, 6.5e9),
@@ -101,13 +103,19 @@ FIELDS: Mapping[str, SpecKey] = {
         form=Form.WORD, help="the market that it is sold for", words=tuple(segment.value for segment in Segment)
     ),
     "status": SpecKey(
-        form=Form.WORD, help="whether the vendor still sells it; leave it out where nobody has said",
+        form=Form.WORD, help="whether the vendor sells it; leave it out where nobody has said",
         words=tuple(status.value for status in Status),
     ),
     "pci_ids": SpecKey(
         form=Form.WORDS, help="PCI vendor and device, such as 10de:2330", pattern="[0-9a-f]{4}:[0-9a-f]{4}"
     ),
     "released": SpecKey(form=Form.DATE, help="day of the announcement or release, as YYYY-MM-DD"),
+    "sold_since": SpecKey(form=Form.DATE, help="first day on which it could be bought or rented"),
+    "end_of_sale": SpecKey(form=Form.DATE, help="last day of orders that its vendor takes"),
+    "expected": SpecKey(
+        form=Form.WORD, help="when an announced device is expected: 2027, 2026-H2, 2026-Q4 or 2026-11, quoted",
+        pattern=EXPECTED,
+    ),
     "devices_per_board": SpecKey(form=Form.COUNT, help="devices that software sees on one board", low=1, high=16),
     "memory": SpecKey(
         form=Form.QUANTITY, help="printed device memory, in GiB whatever the vendor calls it",
@@ -201,4 +209,4 @@ ARCHITECTURE_FIELDS: Mapping[str, SpecKey] = {
 }
 
 REQUIRED = ("name", "architecture", "memory", "bandwidth")
-RULES = ("formula", "bandwidth", "data-rate", "ladder", "usable", "ridge", "vector-ratio", "measured")
+RULES = ("formula", "bandwidth", "data-rate", "ladder", "usable", "ridge", "vector-ratio", "measured", "sale")

@@ -8,6 +8,7 @@ from pathlib import Path
 from capplan.core.assumed import CPU_USABLE_SHARE
 from capplan.core.gpus.mig import mig_slice, split_name
 from capplan.core.gpus.names import GpuNames, NamedGpus
+from capplan.core.gpus.sale import is_announced
 from capplan.core.gpus.spec import ChipDesign, GpuArchitecture, GpuSpec, MigKind, PeakKind, Segment, Status
 from capplan.errors import SpecError, UnknownNameError, UsageError
 from capplan.specs.folders import (
@@ -74,6 +75,11 @@ class Gpus(Mapping[str, GpuSpec]):
 
     def __len__(self) -> int:
         return len(self._specs)
+
+    @cached_property
+    def sold(self) -> Mapping[str, GpuSpec]:
+        """The GPUs that can be had: all but those that are announced alone."""
+        return {name: spec for name, spec in self._specs.items() if not is_announced(spec)}
 
     def find(self, name: str) -> GpuSpec:
         """Look one GPU up by id, name or alias; case, blanks, dashes and the vendor do not matter.
@@ -295,6 +301,9 @@ def _spec(sheet: Sheet, architecture: GpuArchitecture, *, nominal_tdp_w: float |
         segment=Segment(segment) if (segment := entries.text("segment")) else None,
         status=Status(entries.text("status") or Status.UNKNOWN),
         release_date=entries.day("released"),
+        sold_since=entries.day("sold_since"),
+        end_of_sale=entries.day("end_of_sale"),
+        expected=entries.text("expected"),
         devices_per_board=entries.integer("devices_per_board") or 1,
         memory_bytes=entries.integer("memory") or 0,
         usable_bytes=entries.integer("usable"),

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import date
 from itertools import pairwise
 
-from capplan.core.gpus.spec import GpuArchitecture, GpuSpec, Microbenchmark, PeakKind
+from capplan.core.gpus.spec import GpuArchitecture, GpuSpec, Microbenchmark, PeakKind, Status
 from capplan.specs.gpus.fields import MEMORY_DATA_RATES
 from capplan.specs.gpus.sheets import Sheet
 from capplan.specs.strict_yaml import Problem
@@ -84,7 +84,7 @@ def _problems(findings: Sequence[Finding], sheet: Sheet) -> list[Problem]:
 
 def _findings(spec: GpuSpec, architecture: GpuArchitecture) -> Iterator[Finding]:
     rules: tuple[Callable[[GpuSpec, GpuArchitecture], Iterator[Finding]], ...] = (
-        _formula, _bandwidth, _data_rate, _ladder, _vector_ratio, _usable, _ridge, _power, _measured,
+        _formula, _bandwidth, _data_rate, _ladder, _vector_ratio, _usable, _ridge, _power, _measured, _sale,
     )  # fmt: skip
     for rule in rules:
         yield from rule(spec, architecture)
@@ -231,6 +231,19 @@ def _measured(spec: GpuSpec, _: GpuArchitecture) -> Iterator[Finding]:
                 "measurement out if it is another card's, or exempt it with a reason"
             )
             yield Finding(rule="measured", key=f"measured.{kind}", message=message)
+
+
+def _sale(spec: GpuSpec, _: GpuArchitecture) -> Iterator[Finding]:
+    """Find facts of sale that exclude each other, and an announced device of which nobody says when it comes."""
+    if spec.status is Status.ANNOUNCED:
+        if spec.expected is None:
+            yield Finding(rule="sale", key="expected", message="is missing, where the status is announced")
+        if spec.sold_since is not None:
+            yield Finding(rule="sale", key="sold_since", message="is stated of a device that is announced alone")
+    elif spec.expected is not None:
+        yield Finding(rule="sale", key="expected", message="belongs to a device whose status is announced")
+    if spec.sold_since and spec.end_of_sale and spec.end_of_sale < spec.sold_since:
+        yield Finding(rule="sale", key="end_of_sale", message=f"lies before sold_since ({spec.sold_since})")
 
 
 def _off(value: float, expected: float) -> float:
