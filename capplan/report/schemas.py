@@ -8,7 +8,7 @@ import msgspec
 
 from capplan.core.calibrate.device import DeviceBenchmark
 from capplan.core.latency.calibration import HostCosts
-from capplan.report.procurement.json import ReportDocument
+from capplan.report.procurement.json import REPORT
 from capplan.shapes.measurement import (
     FailureDocument,
     MeasureDocument,
@@ -84,7 +84,7 @@ DOCUMENTS: dict[str, Any] = {
     "memory": (MemoryDocument, PipelineMemoryDocument),
     "plan": (PlanDocument, tuple[PlanDocument, ...]),
     "prices": PricesDocument,
-    "report": ReportDocument,
+    "report": REPORT.struct,
     "sweep": (SweepDocument, SweepPreviewDocument),
     "validate": (ValidationDocument, PipelineValidationDocument),
 }

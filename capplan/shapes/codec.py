@@ -86,45 +86,19 @@ def as_tagged(value: object, kind: type[msgspec.Struct]) -> msgspec.Struct:
     return kind(**{name: getattr(value, name) for name in kind.__struct_fields__})
 
 
-class Beside:
-    """Mark a dataclass whose fields a document holds beside those of the dataclass that it is a field of."""
-
-    __slots__ = ()
-
-
-def flattened(kind: type, name: str = "", /, **kinds: Any) -> type[msgspec.Struct]:
-    """Return a struct type that holds the fields of a dataclass and of its parts side by side.
+def mirrored(kind: type, name: str = "", /, **kinds: Any) -> type[msgspec.Struct]:
+    """Return a struct type with a dataclass's fields.
 
     Args:
-        kind: A dataclass; its fields that are `Beside` are replaced by their own fields.
+        kind: A dataclass.
         name: The type's name; that of the dataclass and "Document" if empty.
         kinds: Types of fields that are written as others than the dataclass has, or described.
     """
+    hints = get_type_hints(kind)
     return msgspec.defstruct(
         name or f"{kind.__name__}Document",
-        list((_flat_hints(kind) | kinds).items()),
+        list(({field.name: hints[field.name] for field in fields(kind)} | kinds).items()),
         frozen=True,
         kw_only=True,
         namespace={"__doc__": (kind.__doc__ or "").replace("None", "null")},
     )
-
-
-def _flat_hints(kind: type) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    hints = get_type_hints(kind)
-    for name, hint in ((field.name, hints[field.name]) for field in fields(kind)):
-        found |= _flat_hints(hint) if isinstance(hint, type) and issubclass(hint, Beside) else {name: hint}
-    return found
-
-
-def flat_fields(value: Any) -> dict[str, Any]:
-    """Return the fields of a dataclass and of its parts by name.
-
-    Args:
-        value: The dataclass.
-    """
-    found: dict[str, Any] = {}
-    for field in fields(value):
-        held = getattr(value, field.name)
-        found |= flat_fields(held) if isinstance(held, Beside) else {field.name: held}
-    return found

@@ -21,7 +21,7 @@ from capplan.core.measurement.types import (
     WarmUp,
 )
 from capplan.core.workload import Framework, Layout, Precision, TimingMethod
-from capplan.shapes.codec import flattened
+from capplan.shapes.codec import mirrored
 
 Count = Annotated[int, Meta(ge=0)]
 Seconds = Annotated[float, Meta(gt=0)]
@@ -49,22 +49,22 @@ class LatencyDocument(msgspec.Struct, frozen=True, kw_only=True):
     samples: Annotated[tuple[Seconds, ...], Meta(min_length=1)]
 
 
-_RULES = flattened(TimingRules, "RulesDocument")
+_RULES = mirrored(TimingRules, "RulesDocument")
 _HEAD: dict[str, Any] = {
     "schema_version": Literal[1],
-    "model": flattened(
+    "model": mirrored(
         ModelIdentity,
         "MeasuredModelDocument",
         words=_described(str, "names the model again on a command line"),
         input_size=_described(tuple[Count, ...], "the first input's shape of one sample"),
     ),
-    "workload": flattened(MeasuredWorkload, batch=Annotated[int, Meta(ge=1)]),
-    "device": flattened(
+    "workload": mirrored(MeasuredWorkload, batch=Annotated[int, Meta(ge=1)]),
+    "device": mirrored(
         DeviceFacts,
         "DeviceDocument",
         name=_described(str, "as the driver reports it"),
         gpu=_described(str | None, "id in the GPU database, where it knows the device"),
-        clocks=flattened(Clocks),
+        clocks=mirrored(Clocks),
     ),
 }
 
@@ -90,10 +90,10 @@ else:
         "One point that was timed.",
         method=TimingMethod,
         l2_flushed=bool,
-        warm_up=flattened(WarmUp),
+        warm_up=mirrored(WarmUp),
         latency_s=LatencyDocument,
         throughput_per_s=Seconds,
-        memory=flattened(MeasuredMemory),
+        memory=mirrored(MeasuredMemory),
         power_w=float | None,
         energy_j_per_sample=float | None,
         estimate=_struct(
@@ -113,19 +113,19 @@ else:
             "Why a point has no measurement.",
             ("kind", MeasurementFailure),
             ("message", str),
-            ("limit", flattened(MemoryLimit, "LimitDocument") | None, None),
+            ("limit", mirrored(MemoryLimit, "LimitDocument") | None, None),
         ),
     )
-    ProfileDocument = flattened(
-        ProfiledBatch, "ProfileDocument", classes=tuple[flattened(ClassTime, "ProfileClass"), ...]
+    ProfileDocument = mirrored(
+        ProfiledBatch, "ProfileDocument", classes=tuple[mirrored(ClassTime, "ProfileClass"), ...]
     )
-    ModulesDocument = flattened(
+    ModulesDocument = mirrored(
         ModulesOfBatch,
         "ModulesDocument",
         steps=_described(int, "the times are medians over so many steps"),
         host_s=_described(float | None, "the estimate of the host's time for a step [s]"),
         modules=tuple[
-            flattened(
+            mirrored(
                 ModuleTime,
                 "MeasuredModule",
                 path=_described(str, "its name in the model; empty for the model itself"),

@@ -23,6 +23,7 @@ MODULES = (
     "llm_fleet",
     "llm_start",
     "llm_training",
+    "procurement",
 )
 """The modules of this package that hold shapes, those that others use first."""
 

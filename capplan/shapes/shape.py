@@ -444,7 +444,9 @@ def _reading(owner: Any, read: "str | Callable[..., Any] | Typed") -> tuple[Call
 
 
 def _attribute_hint(owner: Any, name: str) -> Any:
-    """Return the type of an attribute: of a field, or of what a property returns."""
+    """Return the type of an attribute: of a field, or of what a property returns; of one of several types, of each."""
+    if is_union(owner):
+        return Union[tuple(_attribute_hint(kind, name) for kind in get_args(owner))]  # noqa: UP007  # of a list
     kind = get_origin(owner) or owner
     static = getattr_static(kind, name, None)
     function = static.fget if isinstance(static, property) else getattr(static, "func", None)

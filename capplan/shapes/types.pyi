@@ -1,5 +1,6 @@
 """Types of documents. Made by `python -m capplan.shapes.stub` from the shapes; do not edit."""
 
+from capplan.core.economics.cost import CostBreakdown
 from capplan.core.engine_names import Engine
 from capplan.core.gpus.machines import LocalAmount
 from capplan.core.gpus.prices import DateKind, PriceKind, PriceTier, Term
@@ -1600,3 +1601,115 @@ class LlmTrainValidateDocument(Struct, frozen=True, kw_only=True):
     rows: tuple[TrainingRowDocument, ...]
     verdicts: tuple[TrainingVerdictDocument, ...]
     skipped: tuple[SkippedTrainingDocument, ...]
+
+class OptionRow(Struct, frozen=True, kw_only=True):
+    key: str
+    rank: int | None
+    gpu: str
+    gpu_name: str
+    segment: str | None
+    licence: str | None
+    porting: str | None
+    term: str
+    provider: str | None
+    region: str | None
+    instance: str | None
+    price_usd: float | None
+    price_unit: str | None
+    price_date: datetime.date | None
+    price_source: str | None
+    price_tier: str | None
+    price_known_by: str | None
+    price_date_is: str | None
+    includes_server: bool
+    is_marketplace: bool
+    is_beside_sound: bool
+    is_own_beside: bool
+    sku: str | None
+    price_valid_until: datetime.date | None
+    lead_time_days: float | None
+    warranty_years: float | None
+    upfront_fraction: float | None
+    minimum_s: float | None
+    country: str | None
+    speed_tier: str
+    speed_evidence: str
+    concerns: tuple[str, ...]
+    certain_fit: bool
+    violations: tuple[str, ...]
+    is_leading: bool
+    on_front: bool
+    aged_factor: float
+    batch: int
+    rate_per_gpu_per_s: float
+    batch_latency_s: Interval
+    finish_s: float | None
+    host_limit: str | None
+    host_per_s: float | None
+    is_host_bound: bool
+    pcie_per_s: float | None
+    scaling_fraction: float | None
+    link: str | None
+    rate_alone_per_s: float | None
+    rate_within_server_per_s: float | None
+    rate_across_servers_per_s: float | None
+    latency_s: Interval
+    latency_if_fast_s: float
+    latency_if_slow_s: float | None
+    load_fraction: float | None
+    busy_fraction: float | None
+    mean_batch: float | None
+    in_flight: float | None
+    all_up_latency_s: float | None
+    all_up_load_fraction: float | None
+    one_down_latency_s: float | None
+    one_down_load_fraction: float | None
+    doubled_latency_s: float | None
+    reserve_factor: float
+    carried_fraction: float | None
+    gpus_needed: int
+    gpus: int
+    servers: int
+    needs_by_year: tuple[int, ...]
+    gpus_by_year: tuple[int, ...]
+    servers_by_year: tuple[int, ...]
+    server_slots: int
+    full_servers: bool
+    gpu_hours_by_year: tuple[float, ...]
+    samples_by_year: tuple[float, ...]
+    headroom_fraction: float
+    spares: int
+    availability_fraction: float
+    months_until_full: float | None
+    rack_units: int | None
+    stated_gpus: int
+    stated_gpus_last_year: int
+    stated_cost_usd_per_year: float | None
+    memory_bytes: Interval
+    usable_bytes: float | None
+    tdp_w: float | None
+    nameplate_w: float | None
+    predicted_peak_w: float | None
+    average_w: float | None
+    card_used_w: float | None
+    card_rates_per_s: tuple[float, ...]
+    card_watts: tuple[float, ...]
+    host_w: float
+    is_board: bool
+    power_evidence: str
+    energy_kwh_per_year: float | None
+    carbon_kg_per_year: float | None
+    embodied_kg: float | None
+    yearly_usd: tuple[float, ...]
+    initial_usd: float | None
+    running_usd_per_year: float | None
+    cost_usd_per_year: float | None
+    present_usd: float | None
+    total_usd: float | None
+    usd_per_million: float | None
+    residual_usd: float | None
+    break_even_hours_per_year: float | None
+    break_even_against: str | None
+    breakdown_usd: CostBreakdown | None
+    payback_years: float | None
+    payback_against: str | None

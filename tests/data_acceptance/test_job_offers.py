@@ -28,8 +28,8 @@ def job(folder: Path, *, samples: str, spot: bool = True, more: str = "", assume
 def yearly(model: ModelReport, key: str) -> float:
     row = model.option(key)
     assert row is not None
-    assert row.money.cost_usd_per_year is not None
-    return row.money.cost_usd_per_year
+    assert row.cost_usd_per_year is not None
+    return row.cost_usd_per_year
 
 
 @pytest.mark.slow
@@ -45,12 +45,12 @@ def test_the_training_example_names_the_a10g_of_virginia() -> None:
     (model,) = report.models
     choice = model.option("a10g/on-demand")  # a fleet of half as many GPUs within 500 USD a year is taken instead
     assert choice is not None
-    assert (choice.offer.instance, choice.offer.region) == ("g5.xlarge", "us-east-1")
-    assert choice.count.gpus == 2
-    assert choice.offer.price_usd == near(1.006)
-    assert choice.money.cost_usd_per_year == near(809, rel=0.05)
-    assert choice.speed.finish_s is not None
-    assert choice.money.cost_usd_per_year == near(2 * choice.speed.finish_s / 3600 * 12 * 1.006)
+    assert (choice.instance, choice.region) == ("g5.xlarge", "us-east-1")
+    assert choice.gpus == 2
+    assert choice.price_usd == near(1.006)
+    assert choice.cost_usd_per_year == near(809, rel=0.05)
+    assert choice.finish_s is not None
+    assert choice.cost_usd_per_year == near(2 * choice.finish_s / 3600 * 12 * 1.006)
 
 
 @pytest.mark.slow
@@ -63,16 +63,16 @@ def test_a_run_of_a_minute_pays_for_the_minutes_until_its_machines_work(tmp_path
     ready, cold = job(tmp_path, samples="4M", more=", start_up: 0 s"), job(tmp_path, samples="4M")
     for model, start_s in ((ready, 0), (cold, 300)):
         for row in model.options:
-            if row.offer.term in ("spot", "on-demand") and row.offer.price_usd and row.speed.finish_s:
-                work_s = 4e6 / row.count.gpus / row.speed.rate_per_gpu_per_s
-                assert row.speed.finish_s == near(start_s + work_s)
-                paid_h = row.count.gpus * 365 * max(60, start_s + work_s) / 3600
-                assert row.money.cost_usd_per_year == near(paid_h * row.offer.price_usd)
+            if row.term in ("spot", "on-demand") and row.price_usd and row.finish_s:
+                work_s = 4e6 / row.gpus / row.rate_per_gpu_per_s
+                assert row.finish_s == near(start_s + work_s)
+                paid_h = row.gpus * 365 * max(60, start_s + work_s) / 3600
+                assert row.cost_usd_per_year == near(paid_h * row.price_usd)
     key = "h100-sxm5-80gb/spot"
     before, after = ready.option(key), cold.option(key)
     assert before is not None
     assert after is not None
-    assert (before.count.gpus, after.count.gpus) == (8, 1)
+    assert (before.gpus, after.gpus) == (8, 1)
     assert yearly(cold, key) > 1.5 * yearly(ready, key)
     assert cold.verdict.choice != key
 

@@ -16,7 +16,7 @@ import capplan
 from capplan.core.gpus.prices import Price, Term, current_offers
 from capplan.core.trace.types import Trace
 from capplan.errors import UsageError
-from capplan.report.procurement.types import OptionRow
+from capplan.shapes.types import OptionRow
 from capplan.specs import load_gpus
 from capplan.specs.prices import load_prices
 
@@ -99,7 +99,7 @@ def test_random_reports_take_offers_that_hold_their_fleets(
         report = capplan.make_report(str(EXAMPLES / "resnet50.plan.json"), load=load, **within(place))  # type: ignore[arg-type]
         (model,) = report.models
         for row in model.options:
-            if row.offer.term not in ("buy", "no price"):
+            if row.term not in ("buy", "no price"):
                 assert_held(offers, row, place)
         chosen += model.verdict.choice is not None
     assert chosen > 0.6 * questions
@@ -125,15 +125,15 @@ def assert_held(offers: tuple[Price, ...], row: OptionRow, place: str | None) ->
     held = [
         offer
         for offer in offers
-        if (offer.gpu, offer.term.value) == (row.gpu, row.offer.term)
-        and (offer.provider, offer.region, offer.instance) == (row.offer.provider, row.offer.region, row.offer.instance)
-        and offer.usd_per_hour == pytest.approx(row.offer.price_usd)
+        if (offer.gpu, offer.term.value) == (row.gpu, row.term)
+        and (offer.provider, offer.region, offer.instance) == (row.provider, row.region, row.instance)
+        and offer.usd_per_hour == pytest.approx(row.price_usd)
     ]
     assert held, (row.gpu, row.offer)
-    assert any(offer.instance_gpus == row.count.server_slots for offer in held)
+    assert any(offer.instance_gpus == row.server_slots for offer in held)
     assert all(stands_in(offer, place) for offer in held)
-    for gpus, servers in zip(row.count.gpus_by_year, row.count.servers_by_year, strict=True):
-        assert gpus == servers * row.count.server_slots
+    for gpus, servers in zip(row.gpus_by_year, row.servers_by_year, strict=True):
+        assert gpus == servers * row.server_slots
 
 
 DAYS = tuple(date(2026, 11, 25) + timedelta(days=45 * step) for step in range(10))
@@ -164,11 +164,11 @@ def test_another_day_of_the_report_changes_the_decision_only_where_a_price_ends(
         report = capplan.make_report(str(EXAMPLES / "resnet50.plan.json"), load=EXAMPLES / f"{name}.load.yaml")
         (model,) = report.models
         row = next(row for row in model.options if row.key == model.verdict.choice)
-        assert row.offer.price_date is not None
-        assert row.offer.price_date.year >= 2026
-        current = frozenset(row.key for row in model.options if "old price" not in row.evidence.concerns)
+        assert row.price_date is not None
+        assert row.price_date.year >= 2026
+        current = frozenset(row.key for row in model.options if "old price" not in row.concerns)
         assert chosen in (None, row.key) or current != before or not {chosen, row.key} & current
-        if row.offer.price_date + timedelta(days=180) >= day:
+        if row.price_date + timedelta(days=180) >= day:
             assert "counts as current until" in model.verdict.sentence
         else:
             assert "old price" in (model.verdict.warning or "")

@@ -1,6 +1,7 @@
 """The kept outputs: one text file each in expected/."""
 
 import difflib
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -18,9 +19,22 @@ def kept(name: str) -> str:
     return path.read_bytes().decode() if path.is_file() else ""
 
 
+_NUMBER = re.compile(r"(?<![\w.])\d+\.\d+(?:e[-+]?\d+)?(?![\w.])")
+
+
+def portable(text: str) -> str:
+    """Return a text with at most ten digits of every float: the last of sixteen differ between processors."""
+    return _NUMBER.sub(_rounded, text)
+
+
+def _rounded(found: re.Match[str]) -> str:
+    digits = found[0].partition("e")[0].replace(".", "").lstrip("0")
+    return repr(float(f"{float(found[0]):.10g}")) if len(digits) > 10 else found[0]
+
+
 def difference(name: str, text: str) -> Sequence[str]:
     """Return the unified difference of a kept output to what comes out now, as lines; none where they are equal."""
-    before = kept(name)
+    before, text = portable(kept(name)), portable(text)
     if before == text:
         return ()
     lines = difflib.unified_diff(
@@ -36,7 +50,7 @@ def renew(name: str, text: str | None) -> None:
         path.unlink()
         return
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(text.encode())
+    path.write_bytes(portable(text).encode())
 
 
 def _path(name: str) -> Path:

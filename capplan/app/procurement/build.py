@@ -5,12 +5,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 
-from capplan.app.procurement.candidates import candidates_of
-from capplan.app.procurement.option_rows import option_row
+from capplan.app.procurement.candidates import candidates_of, speed_tier
 from capplan.core.economics.constraints import Constraints, ExcludedOffer, ReportLoad
 from capplan.core.economics.decide import Answer, decide
 from capplan.core.economics.evidence import NO_DRIFT, PriceDrift, Standards
 from capplan.core.economics.fleet import GpuFacts, Owned, ServiceAnswer, decide_fleet
+from capplan.core.economics.options import ProcurementOption
 from capplan.core.gpus.machines import LocalCurrency
 from capplan.core.gpus.mig import mig_profiles
 from capplan.core.gpus.prices import CURRENCY, Price, PurchasePrice, Term
@@ -27,7 +27,6 @@ from capplan.report.procurement.types import (
     LeftOutOffer,
     Measured,
     ModelReport,
-    OptionRow,
     PaybackRow,
     PickRow,
     Report,
@@ -37,7 +36,8 @@ from capplan.report.procurement.types import (
 )
 from capplan.report.procurement.verdict import make_verdict
 from capplan.shapes.plan import cause, certain_gpus
-from capplan.shapes.types import PlanDocument, PlannedRejection
+from capplan.shapes.procurement import OPTION, DecidedOption
+from capplan.shapes.types import OptionRow, PlanDocument, PlannedFit, PlannedRejection
 from capplan.specs.load import LoadFile, NamedLoad
 from capplan.specs.prices import Prices
 from capplan.version import __version__
@@ -217,7 +217,8 @@ def _model_report(
 ) -> ModelReport:
     standards = answer.standards
     ranks = {option.key: index for index, option in enumerate(answer.options, start=1) if option.cost}
-    rows = tuple(option_row(option, answer, plan, ranks.get(option.key), standards) for option in answer.options)
+    estimates = {(fit.gpu, fit.batch): fit for fit in plan.fits}
+    rows = tuple(_option_row(option, answer, estimates, ranks.get(option.key)) for option in answer.options)
     infeasible = tuple(
         InfeasibleGpu(
             gpu=gpu.candidate.gpu, gpu_name=gpu.candidate.name, batch=None, constraint=constraint, reason=gpu.reason
@@ -255,6 +256,15 @@ def _model_report(
         service=service,
         demand=answer.demand if service is not None else None,
     )  # fmt: skip
+
+
+def _option_row(
+    option: ProcurementOption, answer: Answer, estimates: Mapping[tuple[str, int], PlannedFit], rank: int | None
+) -> OptionRow:
+    estimate = estimates[option.gpu, option.operating_point.largest_batch]
+    decided = DecidedOption(option, answer, estimate, rank, speed_tier(estimate.evidence))
+    row: OptionRow = OPTION.document(decided)
+    return row
 
 
 def _left_out(offer: ExcludedOffer, standards: Standards) -> LeftOutOffer:

@@ -8,9 +8,11 @@ from capplan.core.gpus.prices import Term
 from capplan.core.serving.load import Job, Load, OneGpu, Service, TrainingPurchase
 from capplan.report.narrow import Grid
 from capplan.report.procurement import figures
-from capplan.report.procurement.types import FleetOptionRow, ModelReport, OptionRow, Report
+from capplan.report.procurement.types import FleetOptionRow, ModelReport, Report
 from capplan.report.render import grid
 from capplan.report.sections import Column, words
+from capplan.shapes.procurement import is_bought
+from capplan.shapes.types import OptionRow
 from capplan.units import counted
 
 CHECKS_TITLE = "Who should check what before signing"
@@ -41,13 +43,13 @@ CHECKS: tuple[Column[Check], ...] = (
 
 def _checks(report: Report, model: ModelReport, option: OptionRow) -> Iterator[Check]:
     """Yield what to check of a model's option; with a fleet for all services, its price and size are the fleet's."""
-    name, offer = option.gpu_name, option.offer
+    name = option.gpu_name
     fleet = report.fleet.option(option.key) if report.fleet else None
-    is_paid = offer.price_usd is not None and (fleet is None or any(fleet.added_by_year))
-    if option.evidence.speed_tier != "measured":
+    is_paid = option.price_usd is not None and (fleet is None or any(fleet.added_by_year))
+    if option.speed_tier != "measured":
         yield Check(
             "engineering",
-            f"speed of {name}: {option.evidence.speed_evidence or option.evidence.speed_tier}",
+            f"speed of {name}: {option.speed_evidence or option.speed_tier}",
             "rent one for an hour, run capplan measure on it and pass its file to ⟨measured⟩",
         )
     what, how = _LOADS[type(report.of(model).demand.load)]
@@ -55,7 +57,8 @@ def _checks(report: Report, model: ModelReport, option: OptionRow) -> Iterator[C
     if is_paid:
         yield Check(
             "procurement",
-            f"price of {figures.offer(option)}: {figures.price(option)} of {offer.price_date}, {offer.price_known_by}",
+            f"price of {figures.offer(option)}: {figures.price(option)} of {option.price_date}, "
+            f"{option.price_known_by}",
             "ask for a written quote with its validity; capplan prices import reads it",
         )
         yield from _site(option, fleet)
@@ -69,7 +72,7 @@ def _checks(report: Report, model: ModelReport, option: OptionRow) -> Iterator[C
         yield Check("legal", f"driver licence of {name}", option.licence)
     if option.porting is not None:
         yield Check("engineering", f"software on {name}", f"it {option.porting}")
-    if is_paid and (offer.is_marketplace or offer.term == Term.SPOT):
+    if is_paid and (option.is_marketplace or option.term == Term.SPOT):
         yield Check("legal", "a third-party host, or capacity that may be reclaimed", "read the terms of service")
 
 
@@ -87,24 +90,24 @@ _LOADS: Mapping[type[Load], tuple[str, str]] = {
 
 def _site(option: OptionRow, fleet: FleetOptionRow | None) -> Iterator[Check]:
     """Yield what a site must provide for servers that are bought, or a provider for those that are rented."""
-    if not option.is_bought:
-        servers = ceil(fleet.added_by_year[0] / option.count.server_slots) if fleet else option.count.servers
+    if not is_bought(option):
+        servers = ceil(fleet.added_by_year[0] / option.server_slots) if fleet else option.servers
         yield Check(
             "operations",
             f"quota for {servers} × {figures.offer(option)}",
             "ask how long it takes to get them, and whether data may be processed there",
         )
         return
-    nameplate_w = fleet.power_w if fleet else option.power.nameplate_w
-    peak_w = None if fleet else option.power.predicted_peak_w
+    nameplate_w = fleet.power_w if fleet else option.nameplate_w
+    peak_w = None if fleet else option.predicted_peak_w
     if nameplate_w is not None:
         predicted = "" if peak_w is None else f", {peak_w / 1000:.2f} kW predicted at the busiest hour"
-        units = (fleet.rack_units if fleet else option.count.rack_units) or 0
+        units = (fleet.rack_units if fleet else option.rack_units) or 0
         yield Check(
             "operations",
             f"{nameplate_w / 1000:.2f} kW nameplate{predicted}, {counted(units, 'rack unit')}",
             "confirm circuits, cooling and space with the site",
         )
-    lead = option.offer.lead_time_days
+    lead = option.lead_time_days
     when = "not stated" if lead is None else f"{lead:g} day{'s' * (lead != 1)}"
     yield Check("procurement", f"delivery ({when}), warranty, servers that hold the GPUs", "ask the seller in writing")

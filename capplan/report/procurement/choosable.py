@@ -2,7 +2,8 @@
 
 from capplan.core.economics.evidence import AGE_CONCERNS, PRICE_CONCERNS
 from capplan.core.gpus.prices import COMMITMENT_YEARS, Term
-from capplan.report.procurement.types import ModelReport, OptionRow, Report
+from capplan.report.procurement.types import ModelReport, Report
+from capplan.shapes.types import OptionRow
 
 
 def choosable(report: Report, model: ModelReport) -> frozenset[str]:
@@ -11,8 +12,8 @@ def choosable(report: Report, model: ModelReport) -> frozenset[str]:
     An option needs a price, an allowed term and all caps kept; memory that certainly suffices, where any has it.
     """
     allowed = [option for option in model.options if _is_allowed(report, option)]
-    certain = [option for option in allowed if option.evidence.certain_fit] or allowed
-    full = [option for option in certain if AGE_CONCERNS.issuperset(option.evidence.concerns)] or certain
+    certain = [option for option in allowed if option.certain_fit] or allowed
+    full = [option for option in certain if AGE_CONCERNS.issuperset(option.concerns)] or certain
     return frozenset(option.key for option in full)
 
 
@@ -24,16 +25,14 @@ def choosable_at_another_price(report: Report, model: ModelReport) -> frozenset[
     return frozenset(
         option.key
         for option in model.options
-        if _is_allowed(report, option)
-        and option.evidence.certain_fit
-        and PRICE_CONCERNS.issuperset(option.evidence.concerns)
+        if _is_allowed(report, option) and option.certain_fit and PRICE_CONCERNS.issuperset(option.concerns)
     )
 
 
 def _is_allowed(report: Report, option: OptionRow) -> bool:
     load, money = report.demand.load, report.demand.money
-    if option.money.cost_usd_per_year is None or option.evidence.violations:
+    if option.cost_usd_per_year is None or option.violations:
         return False
-    if option.offer.term == Term.SPOT and not load.allow_spot:
+    if option.term == Term.SPOT and not load.allow_spot:
         return False
-    return COMMITMENT_YEARS.get(Term(option.offer.term), 0) <= money.years
+    return COMMITMENT_YEARS.get(Term(option.term), 0) <= money.years

@@ -200,7 +200,7 @@ def _decision(report: Report, model: ModelReport, drawn: Drawn, live: LiveParts)
     verdict, workload, is_brief = model.verdict, workload_words(model.plan), report.fleet is not None
     class_name = f" ({model.plan.model.class_})" * bool(model.plan.model.class_)
     alone, shown = alone_words(report), cards(report, model)
-    has_price = any(option.money.cost_usd_per_year is not None for option in model.options)
+    has_price = any(option.cost_usd_per_year is not None for option in model.options)
     for medium, name in ((HTML, f"{model.name}{class_name}"), (PDF, model.name)):
         yield Lines([" · ".join(filter(None, (name, workload, alone)))], role=LineRole.SUBJECT, on=medium)
     yield Lines([f"Planned for {workload}."], on=MD)
@@ -225,7 +225,7 @@ def _decision(report: Report, model: ModelReport, drawn: Drawn, live: LiveParts)
     signed_on = (HTML if shown else NOWHERE) | (PDF if has_price and is_load else NOWHERE)
     budget = budget_words(report.demand.constraints)
     yield SigningLine(budget=budget, on=NOWHERE if is_brief else signed_on)
-    licences = software_words([option for option in model.options if option.evidence.is_leading])
+    licences = software_words([option for option in model.options if option.is_leading])
     listed = Lines(licences, role=LineRole.ITEM, look="licence")
     yield replace(listed, on=HTML)
     why = Lines(verdict.reasons, role=LineRole.ITEM, look="why")
@@ -259,7 +259,7 @@ def _leads(drawn: Sequence[Chart]) -> list[Chart]:
 def _trust(model: ModelReport) -> str:
     """Return how far the speeds can be trusted."""
     best = model.option(model.verdict.choice) or (model.options[0] if model.options else None)
-    interval = figures.seconds_range(best.speed.batch_latency_s) if best else figures.UNKNOWN
+    interval = figures.seconds_range(best.batch_latency_s) if best else figures.UNKNOWN
     calibration = model.plan.provenance.calibration
     rests = f"Calibration: {calibration}." if calibration else "No calibration: intervals are statements of ignorance."
     return (

@@ -4,9 +4,10 @@ import csv
 import io
 from typing import Any
 
-from capplan.report.procurement.types import FleetOptionRow, FleetRow, OptionRow, Report
+from capplan.report.procurement.types import FleetOptionRow, FleetRow, Report
 from capplan.report.render import defused
-from capplan.shapes.codec import flat_fields, to_plain
+from capplan.shapes.codec import to_plain
+from capplan.shapes.types import OptionRow
 
 _LISTS_OF_WORDS = frozenset({"concerns", "violations"})
 _CURVES = frozenset({"card_rates_per_s", "card_watts"})
@@ -54,7 +55,7 @@ def _fleet_row(fleet: FleetRow, option: FleetOptionRow) -> dict[str, Any]:
 
 def _flat(option: OptionRow | FleetOptionRow) -> dict[str, Any]:
     flat: dict[str, Any] = {}
-    for name, value in to_plain(flat_fields(option)).items():
+    for name, value in to_plain(option).items():
         if name in _CURVES:
             continue
         if name in _LISTS_OF_WORDS:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from capplan.core.gpus.prices import Term
 from capplan.core.numbers import Interval
 from capplan.core.serving.load import Job, Load, TrainingPurchase
-from capplan.report.procurement.types import OptionRow
+from capplan.shapes.types import OptionRow
 from capplan.units import SECONDS, format_fraction, format_seconds
 
 UNKNOWN = "unknown"
@@ -52,8 +52,7 @@ AMOUNTS = {"cost_usd_per_year": 10.0, "total_usd": 10.0, "usd_per_million": 100.
 def amount_digits(rows: Sequence[OptionRow]) -> dict[str, int]:
     """Return the decimals of each column of `AMOUNTS` for the options that a table shows."""
     return {
-        name: column_digits((getattr(row.money, name) for row in rows), whole_from=whole)
-        for name, whole in AMOUNTS.items()
+        name: column_digits((getattr(row, name) for row in rows), whole_from=whole) for name, whole in AMOUNTS.items()
     }
 
 
@@ -101,15 +100,15 @@ def percent(value: float | None, digits: int) -> str:
 
 def headroom(row: OptionRow) -> str:
     """Write what an option's fleet carries beyond the load."""
-    return percent(row.count.headroom_fraction, 0)
+    return percent(row.headroom_fraction, 0)
 
 
 def price(row: OptionRow) -> str:
     """Write an option's price with its unit and date."""
-    if row.offer.price_usd is None:
+    if row.price_usd is None:
         return "no price"
-    unit = "USD/GPU-h" if row.offer.term != "buy" else "USD/GPU"
-    return f"{row.offer.price_usd:,.3f} {unit}" if row.offer.term != "buy" else f"{row.offer.price_usd:,.0f} {unit}"
+    unit = "USD/GPU-h" if row.term != "buy" else "USD/GPU"
+    return f"{row.price_usd:,.3f} {unit}" if row.term != "buy" else f"{row.price_usd:,.0f} {unit}"
 
 
 def seconds(time_s: float | None) -> str:
@@ -126,7 +125,7 @@ def duration(time_s: float) -> str:
 
 def pace_s(row: OptionRow) -> float:
     """Return how fast an option is: how long a run of a job or a training takes, else the latency. [s]"""
-    return row.response.latency_s.expected if row.speed.finish_s is None else row.speed.finish_s
+    return row.latency_s.expected if row.finish_s is None else row.finish_s
 
 
 def pace_head(load: Load) -> str:
@@ -143,18 +142,17 @@ def seconds_range(interval: Interval) -> str:
 
 def evidence(row: OptionRow) -> str:
     """Write how an option's speed / price are known, with what speaks against relying on them."""
-    known = row.evidence.speed_tier + (f" / {row.offer.price_known_by}" if row.offer.price_known_by else "")
-    others = [concern for concern in row.evidence.concerns if not concern.startswith(("speed", "price is"))]
+    known = row.speed_tier + (f" / {row.price_known_by}" if row.price_known_by else "")
+    others = [concern for concern in row.concerns if not concern.startswith(("speed", "price is"))]
     return "; ".join([known, *others])
 
 
 def quote_terms(row: OptionRow) -> str:
     """Write what an option's quote states besides its price; empty where it states nothing."""
-    given = row.offer
-    lead, years = given.lead_time_days, given.warranty_years
+    lead, years = row.lead_time_days, row.warranty_years
     parts = (
-        None if given.sku is None else f"part number {given.sku}",
-        None if given.price_valid_until is None else f"valid until {given.price_valid_until}",
+        None if row.sku is None else f"part number {row.sku}",
+        None if row.price_valid_until is None else f"valid until {row.price_valid_until}",
         None if lead is None else f"delivered {lead:g} day{'s' * (lead != 1)} after the order",
         None if years is None else f"{years:g} year{'s' * (years != 1)} of warranty",
     )
@@ -184,9 +182,9 @@ def option_name(row: OptionRow | None) -> str:
 
 def option_term(row: OptionRow) -> str:
     """Write an option's term, with the provider of a marketplace or of an offer that stands beside another."""
-    words, given = term_words(row.offer.term), row.offer
-    stands_beside = given.is_beside_sound or given.is_own_beside
-    return f"{words} ({given.provider})" if given.is_marketplace or stands_beside else words
+    words = term_words(row.term)
+    stands_beside = row.is_beside_sound or row.is_own_beside
+    return f"{words} ({row.provider})" if row.is_marketplace or stands_beside else words
 
 
 def fraction(value: float | None) -> str:
@@ -201,8 +199,8 @@ def whole(value: float | None) -> str:
 
 def offer(row: OptionRow) -> str:
     """Name the provider, instance and region."""
-    region = row.offer.region if row.offer.region not in ("any", "n/a") else None
-    return ", ".join(word for word in (row.offer.provider, row.offer.instance, region) if word) or "no price known"
+    region = row.region if row.region not in ("any", "n/a") else None
+    return ", ".join(word for word in (row.provider, row.instance, region) if word) or "no price known"
 
 
 def capitalised(words: str) -> str:

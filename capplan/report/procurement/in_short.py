@@ -4,7 +4,8 @@ from capplan.core.economics.constraints import Constraints, ReportLoad
 from capplan.core.gpus.prices import COMMITMENT_YEARS, KIND_WORDS, PriceKind, Term
 from capplan.core.serving.load import Job, Load, OneGpu, Service, TrainingPurchase
 from capplan.report.procurement import figures
-from capplan.report.procurement.types import OptionRow
+from capplan.shapes.procurement import is_bought
+from capplan.shapes.types import OptionRow
 from capplan.units import counted, format_fraction, format_seconds
 
 
@@ -13,7 +14,7 @@ def in_short(choice: OptionRow, demand: ReportLoad, *, cost_p90_usd: float | Non
 
     Empty where no load is stated: then nothing is signed.
     """
-    if isinstance(demand.load, OneGpu) or choice.money.cost_usd_per_year is None:
+    if isinstance(demand.load, OneGpu) or choice.cost_usd_per_year is None:
         return ""
     parts = (
         _what(choice),
@@ -36,35 +37,35 @@ def _usd(amount: float | None) -> str:
 
 
 def _what(choice: OptionRow) -> str:
-    count, last = choice.count.gpus, choice.count.gpus_last_year
+    count, last = choice.gpus, choice.gpus_by_year[-1]
     grown = f", {last} by the last year" if last != count else ""
-    verb = "We buy" if choice.is_bought else "We rent"
+    verb = "We buy" if is_bought(choice) else "We rent"
     return f"{verb} {count} × {choice.gpu_name} from {figures.offer(choice)}{grown}."
 
 
 def _how_long(choice: OptionRow, years: int) -> str:
-    usd, total = _usd(choice.money.cost_usd_per_year), _usd(choice.money.total_usd)
+    usd, total = _usd(choice.cost_usd_per_year), _usd(choice.total_usd)
     whole = f"{usd} a year, {total} in {counted(years, 'year')} before tax"
-    if choice.is_bought:
-        first = _usd(choice.money.initial_usd)
+    if is_bought(choice):
+        first = _usd(choice.initial_usd)
         return f"It costs {whole}: {first} on the first day, then energy, space, support and staff."
-    if bound := COMMITMENT_YEARS.get(Term(choice.offer.term), 0):
+    if bound := COMMITMENT_YEARS.get(Term(choice.term), 0):
         return f"It costs {whole}; we are bound for {counted(bound, 'year')}, whether the machines are used or not."
     return f"It costs {whole}, paid by the hour; we may stop at any time."
 
 
 def _at_most(choice: OptionRow, cost_p90_usd: float | None) -> str:
-    if cost_p90_usd is None or cost_p90_usd <= (choice.money.cost_usd_per_year or 0.0) * 1.001:
+    if cost_p90_usd is None or cost_p90_usd <= (choice.cost_usd_per_year or 0.0) * 1.001:
         return ""
     return f"In nine of ten scenarios it costs at most {_usd(cost_p90_usd)} a year."
 
 
 def _risk(choice: OptionRow, load: Load) -> str:
     """Describe how often the fleet is too small, what is noticed then, and what another machine costs."""
-    carried = choice.count.carried_fraction or 0.0
-    slots = choice.count.gpus // choice.count.servers
-    each = (choice.money.cost_usd_per_year or 0.0) / choice.count.gpus_last_year * slots
-    more = "another server" if choice.is_bought else "another machine"
+    carried = choice.carried_fraction or 0.0
+    slots = choice.gpus // choice.servers
+    each = (choice.cost_usd_per_year or 0.0) / choice.gpus_by_year[-1] * slots
+    more = "another server" if is_bought(choice) else "another machine"
     remedy = f"{more} of {counted(slots, 'GPU')} costs about {_usd(each)} a year"
     if isinstance(load, Service):
         missed = f"at peak more than {100 - load.percentile:g} % of requests wait longer than"
@@ -76,7 +77,7 @@ def _risk(choice: OptionRow, load: Load) -> str:
     if carried < 1:
         enough = f"The fleet is large enough in {format_fraction(carried)} of the scenarios"
         words = f"{enough}; in the others {missed}: {remedy}."
-    if choice.offer.term == Term.SPOT:
+    if choice.term == Term.SPOT:
         words += " The provider may take spot machines back at any time; work that is not saved starts again."
     return words
 
@@ -87,18 +88,18 @@ _MANY_GPUS = 8
 
 def _before(choice: OptionRow, load: Load) -> str:
     """List what must be asked before signing: a quote, a quota for many GPUs, and zones."""
-    offer, last = choice.offer, choice.count.gpus_last_year
-    if offer.price_date is None:
+    last = choice.gpus_by_year[-1]
+    if choice.price_date is None:
         return ""
-    words = f"The price is of {offer.price_date} ({offer.price_known_by})"
+    words = f"The price is of {choice.price_date} ({choice.price_known_by})"
     asked = []
-    if offer.price_known_by != KIND_WORDS[PriceKind.QUOTE] or choice.evidence.concerns:
+    if choice.price_known_by != KIND_WORDS[PriceKind.QUOTE] or choice.concerns:
         asked.append("a written quote")
-    if not choice.is_bought and last >= _MANY_GPUS:
+    if not is_bought(choice) and last >= _MANY_GPUS:
         asked.append(f"a quota of {last} GPUs")
-    if not choice.is_bought and isinstance(load, Service) and load.zones > 1:
-        asked.append(f"proof of {load.zones} zones in {offer.region}")
+    if not is_bought(choice) and isinstance(load, Service) and load.zones > 1:
+        asked.append(f"proof of {load.zones} zones in {choice.region}")
     if not asked:
         return f"{words}."
     listed = ", ".join(asked[:-1]) + " and " * (len(asked) > 1) + asked[-1]
-    return f"{words}: ask {offer.provider} for {listed} before signing."
+    return f"{words}: ask {choice.provider} for {listed} before signing."

@@ -1,192 +1,66 @@
-"""The report as a typed document: every value of the report object under its own name, units in the names."""
+"""The report as a document: every value of the report object under its own name, units in the names."""
 
-from datetime import date
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, Union
+from typing import Any, Final, Literal, Union
 
-import msgspec
+from msgspec import Struct
 
-from capplan.core.economics.constraints import (
-    DEFAULT_CERTAINTY,
-    DEFAULT_MAX_PRICE_AGE_DAYS,
-    Assumption,
-    Constraints,
-    CostAssumptions,
-    NameLists,
-    ReportLoad,
-)
+from capplan.core.economics.constraints import Constraints, NameLists, ReportLoad
 from capplan.core.gpus.prices import Term
 from capplan.core.serving.load import Job, OneGpu, Service, TrainingPurchase
-from capplan.report.procurement.types import (
-    REPORT_SCHEMA_VERSION,
-    FleetRow,
-    InfeasibleGpu,
-    LeftOutOffer,
-    Measured,
-    ModelReport,
-    OptionRow,
-    PaybackRow,
-    PickRow,
-    Report,
-    Roof,
-    SpecSource,
-    TornadoRow,
-    Verdict,
-)
-from capplan.shapes.codec import as_tagged, flat_fields, flattened, tagged, to_plain
-from capplan.shapes.types import PlanDocument
+from capplan.report.procurement.types import REPORT_SCHEMA_VERSION, ModelReport, Report
+from capplan.shapes.codec import as_tagged, tagged, to_plain
+from capplan.shapes.shape import Shape, figure, reads
 
 _LOADS = {kind: tagged(kind, tag_field="kind", suffix="Load") for kind in (Service, Job, TrainingPurchase, OneGpu)}
 
-if TYPE_CHECKING:
-    LoadDocument: TypeAlias = msgspec.Struct
-    OptionDocument: TypeAlias = msgspec.Struct
-else:
-    OptionDocument = flattened(OptionRow)
-    LoadDocument = Union[tuple(_LOADS.values())]  # noqa: UP007 - the members are made above
+
+def _load(demand: ReportLoad) -> Struct:
+    return as_tagged(demand.load, _LOADS[type(demand.load)])
 
 
-class NameListsDocument(msgspec.Struct, frozen=True, kw_only=True):
-    """Names of providers or sellers, regions, GPUs (ids) and segments; an empty list names nothing."""
-
-    providers: tuple[str, ...]
-    regions: tuple[str, ...]
-    gpus: tuple[str, ...]
-    segments: tuple[str, ...]
+def _sorted(name: str, kind: Any = str) -> Any:
+    return reads(tuple[kind, ...], lambda lists: tuple(sorted(getattr(lists, name))))
 
 
-class ConstraintsDocument(msgspec.Struct, frozen=True, kw_only=True):
-    """What may be recommended, and caps on what it may cost and take."""
-
-    terms: tuple[Term, ...]
-    allow: NameListsDocument
-    deny: NameListsDocument
-    marketplaces: bool
-    max_capex_usd: float | None
-    max_usd_per_year: float | None
-    max_power_w: float | None
-    max_rack_units: float | None
-    certainty_fraction: float = DEFAULT_CERTAINTY
-    max_price_age_days: float = DEFAULT_MAX_PRICE_AGE_DAYS
-    any_vendor: bool = False
-
-
-class DemandDocument(msgspec.Struct, frozen=True, kw_only=True):
-    """What a report answers: the load, the cost assumptions as numbers, and each one's range and source."""
-
-    load: LoadDocument
-    money: CostAssumptions
-    assumptions: tuple[Assumption, ...]
-    constraints: ConstraintsDocument
-
-
-class ModelReportDocument(msgspec.Struct, frozen=True, kw_only=True):
-    """One model's part of the report."""
-
-    name: str
-    plan: PlanDocument
-    verdict: Verdict
-    options: tuple[OptionDocument, ...]
-    refusals: tuple[InfeasibleGpu, ...]
-    tornado: tuple[TornadoRow, ...]
-    picks: tuple[PickRow, ...]
-    roofs: tuple[Roof, ...]
-    measured: tuple[Measured, ...]
-    payback: PaybackRow | None
-    left_out: tuple[LeftOutOffer, ...]
-    service: str | None
-    demand: DemandDocument | None
-
-
-class ReportDocument(msgspec.Struct, frozen=True, kw_only=True):
-    """What `capplan report -o FILE.json` writes. Amounts are US dollars before tax; null is unknown."""
-
-    schema_version: Literal[5]
-    kind: Literal["report"]
-    title: str
-    created: date
-    version: str
-    command: str
-    currency: str
-    demand: DemandDocument
-    spec_sources: tuple[SpecSource, ...]
-    offers_dropped: int
-    load_file: str | None
-    models: tuple[ModelReportDocument, ...]
-    fleet: FleetRow | None
-
-
-def report_document(report: Report) -> ReportDocument:
-    """Return a report as a document."""
-    return ReportDocument(
-        schema_version=REPORT_SCHEMA_VERSION,
-        kind="report",
-        title=report.title,
-        created=report.created,
-        version=report.version,
-        command=report.command,
-        currency=report.currency,
-        demand=_demand(report.demand),
-        spec_sources=report.spec_sources,
-        offers_dropped=report.offers_dropped,
-        load_file=report.load_file,
-        models=tuple(map(_model, report.models)),
-        fleet=report.fleet,
-    )
+_NAME_LISTS: Final = Shape("NameListsDocument", NameLists, NameLists.__doc__ or "", tuple(
+    figure(name, _sorted(name)) for name in ("providers", "regions", "gpus", "segments")
+))  # fmt: skip
+_CONSTRAINTS: Final = Shape(
+    "ConstraintsDocument", Constraints, "What may be recommended, and caps on what it may cost and take.", (
+    figure("terms", _sorted("terms", Term)),
+    figure("allow", _NAME_LISTS),
+    figure("deny", _NAME_LISTS),
+    *map(figure, ("marketplaces", "max_capex_usd", "max_usd_per_year", "max_power_w", "max_rack_units",
+                  "certainty_fraction", "max_price_age_days", "any_vendor")),
+))  # fmt: skip
+_DEMAND: Final = Shape(
+    "DemandDocument", ReportLoad,
+    "What a report answers: the load, the cost assumptions as numbers, and each one's range and source.", (
+    figure("load", reads(Union[tuple(_LOADS.values())], _load)),  # noqa: UP007  # of types that are made
+    figure("money"),
+    figure("assumptions"),
+    figure("constraints", _CONSTRAINTS),
+))  # fmt: skip
+_MODEL: Final = Shape("ModelReportDocument", ModelReport, "One model's part of the report.", (
+    figure("name", "plan.model.name"),
+    *map(figure, ("plan", "verdict", "options", "refusals", "tornado", "picks", "roofs", "measured", "payback",
+                  "left_out", "service")),
+    figure("demand", _DEMAND),
+))  # fmt: skip
+REPORT: Final = Shape(
+    "ReportDocument", Report,
+    "What `capplan report -o FILE.json` writes. Amounts are US dollars before tax; null is unknown.", (
+    figure("schema_version", reads(Literal[REPORT_SCHEMA_VERSION], lambda _report: REPORT_SCHEMA_VERSION)),
+    figure("kind", reads(Literal["report"], lambda _report: "report")),
+    *map(figure, ("title", "created", "version", "command", "currency")),
+    figure("demand", _DEMAND),
+    *map(figure, ("spec_sources", "offers_dropped", "load_file")),
+    figure("models", _MODEL),
+    figure("fleet"),
+))  # fmt: skip
 
 
 def report_to_json(report: Report) -> dict[str, Any]:
     """Return a report as plain JSON values."""
-    plain: dict[str, Any] = to_plain(report_document(report))
+    plain: dict[str, Any] = to_plain(REPORT.document(report))
     return plain
-
-
-def _demand(demand: ReportLoad) -> DemandDocument:
-    return DemandDocument(
-        load=as_tagged(demand.load, _LOADS[type(demand.load)]),
-        money=demand.money,
-        assumptions=demand.assumptions,
-        constraints=_constraints(demand.constraints),
-    )
-
-
-def _constraints(constraints: Constraints) -> ConstraintsDocument:
-    return ConstraintsDocument(
-        terms=tuple(sorted(constraints.terms)),
-        allow=_names(constraints.allow),
-        deny=_names(constraints.deny),
-        marketplaces=constraints.marketplaces,
-        max_capex_usd=constraints.max_capex_usd,
-        max_usd_per_year=constraints.max_usd_per_year,
-        max_power_w=constraints.max_power_w,
-        max_rack_units=constraints.max_rack_units,
-        certainty_fraction=constraints.certainty_fraction,
-        max_price_age_days=constraints.max_price_age_days,
-        any_vendor=constraints.any_vendor,
-    )
-
-
-def _names(lists: NameLists) -> NameListsDocument:
-    return NameListsDocument(
-        providers=tuple(sorted(lists.providers)),
-        regions=tuple(sorted(lists.regions)),
-        gpus=tuple(sorted(lists.gpus)),
-        segments=tuple(sorted(lists.segments)),
-    )
-
-
-def _model(model: ModelReport) -> ModelReportDocument:
-    return ModelReportDocument(
-        name=model.plan.model.name,
-        plan=model.plan,
-        verdict=model.verdict,
-        options=tuple(OptionDocument(**flat_fields(option)) for option in model.options),
-        refusals=model.refusals,
-        tornado=model.tornado,
-        picks=model.picks,
-        roofs=model.roofs,
-        measured=model.measured,
-        payback=model.payback,
-        left_out=model.left_out,
-        service=model.service,
-        demand=_demand(model.demand) if model.demand else None,
-    )

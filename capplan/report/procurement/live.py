@@ -23,8 +23,10 @@ from capplan.report.procurement.charts.money import compared, front_ends, front_
 from capplan.report.procurement.choosable import choosable, choosable_at_another_price
 from capplan.report.procurement.formulas import script
 from capplan.report.procurement.tables import latency_words
-from capplan.report.procurement.types import ModelReport, OptionRow, Report
+from capplan.report.procurement.types import ModelReport, Report
 from capplan.shapes.codec import to_plain
+from capplan.shapes.procurement import is_bought
+from capplan.shapes.types import OptionRow
 from capplan.units import counted
 
 SHOWN = 15
@@ -75,9 +77,7 @@ class LiveParts:
             "signed": report.fleet is None,
             "currency": report.currency,
             "batches": sorted({pick.batch for pick in model.picks}),
-            "terms": [
-                (term, figures.term_words(term)) for term in sorted({option.offer.term for option in model.options})
-            ],
+            "terms": [(term, figures.term_words(term)) for term in sorted({option.term for option in model.options})],
             "count": len(rows),
             "shown": SHOWN,
             "heads": _heads(report),
@@ -145,41 +145,41 @@ def _option(
     row: OptionRow, model: ModelReport, written: _ColumnFormats, factors: tuple[float, float]
 ) -> dict[str, Any]:
     tags = (
-        ["no cheaper and faster option"] * row.evidence.on_front
-        + ["borderline memory"] * (not row.evidence.certain_fit)
-        + [f"speed: {row.evidence.speed_tier}"]
-        + ([f"price: {row.offer.price_known_by}"] if row.offer.price_known_by else [])
-        + [concern for concern in row.evidence.concerns if concern in _SHOWN_CONCERNS]
-        + list(row.evidence.violations)
+        ["no cheaper and faster option"] * row.on_front
+        + ["borderline memory"] * (not row.certain_fit)
+        + [f"speed: {row.speed_tier}"]
+        + ([f"price: {row.price_known_by}"] if row.price_known_by else [])
+        + [concern for concern in row.concerns if concern in _SHOWN_CONCERNS]
+        + list(row.violations)
     )
     return {
         "key": row.key,
         "name": row.gpu_name,
-        "term": row.offer.term,
+        "term": row.term,
         "term_words": figures.option_term(row),
         "chosen": row.key == model.verdict.choice,
         "runner_up": row.key == model.verdict.runner_up,
-        "warnings": {"borderline memory", *row.evidence.concerns, *row.evidence.violations},
+        "warnings": {"borderline memory", *row.concerns, *row.violations},
         "tags": tags,
-        "price_tags": {f"price: {row.offer.price_known_by}", *PRICE_CONCERNS},
+        "price_tags": {f"price: {row.price_known_by}", *PRICE_CONCERNS},
         "offer": figures.offer(row),
-        "price": None if row.offer.price_usd is None else _shown_price(row, _listed(row, factors)),
-        "price_unit": row.offer.price_unit,
-        "price_unit_short": "/GPU" if row.offer.term == Term.BUY else "/h",
-        "price_date": row.offer.price_date or "",
-        "batch": row.speed.batch,
+        "price": None if row.price_usd is None else _shown_price(row, _listed(row, factors)),
+        "price_unit": row.price_unit,
+        "price_unit_short": "/GPU" if row.term == Term.BUY else "/h",
+        "price_date": row.price_date or "",
+        "batch": row.batch,
         "gpus": _shown_gpus(row),
         "gpus_words": figures.whole(_shown_gpus(row)),
         "latency": figures.pace_s(row),
         "latency_words": written.pace.write(figures.pace_s(row)),
-        "headroom": row.count.headroom_fraction,
+        "headroom": row.headroom_fraction,
         "headroom_words": figures.headroom(row),
-        "year": _blank(row.money.cost_usd_per_year),
-        "year_words": figures.fixed(row.money.cost_usd_per_year, written.year),
-        "total": _blank(row.money.total_usd),
-        "total_words": figures.fixed(row.money.total_usd, written.total),
-        "million": _blank(row.money.usd_per_million),
-        "million_words": figures.fixed(row.money.usd_per_million, written.million),
+        "year": _blank(row.cost_usd_per_year),
+        "year_words": figures.fixed(row.cost_usd_per_year, written.year),
+        "total": _blank(row.total_usd),
+        "total_words": figures.fixed(row.total_usd, written.total),
+        "million": _blank(row.usd_per_million),
+        "million_words": figures.fixed(row.usd_per_million, written.million),
     }
 
 
@@ -191,16 +191,16 @@ def _factors(report: Report) -> tuple[float, float]:
 
 def _listed(row: OptionRow, factors: tuple[float, float]) -> float:
     """Return an option's price as it is listed, before the factors of the assumptions. [USD]"""
-    return (row.offer.price_usd or 0.0) / factors[row.offer.term == Term.BUY]
+    return (row.price_usd or 0.0) / factors[row.term == Term.BUY]
 
 
 def _shown_price(row: OptionRow, price_usd: float) -> str:
     """Write a price as the other formats do; as long as it is not changed, the page computes with the whole one."""
-    return f"{price_usd:.0f}" if row.is_bought else f"{price_usd:.3f}"
+    return f"{price_usd:.0f}" if is_bought(row) else f"{price_usd:.3f}"
 
 
 def _shown_gpus(row: OptionRow) -> int:
-    return row.count.gpus_last_year if row.offer.term == Term.BUY else row.count.gpus
+    return row.gpus_by_year[-1] if row.term == Term.BUY else row.gpus
 
 
 def _blank(value: float | None) -> float | str:
@@ -234,7 +234,7 @@ def _data(report: Report, model: ModelReport) -> dict[str, Any]:
         "ceiling": load.utilization_ceiling_fraction,
         "money": to_plain(report.demand.money),
         **_run_of(load),
-        "minimums": {row.offer.provider: row.offer.minimum_s for row in model.options if row.offer.minimum_s},
+        "minimums": {row.provider: row.minimum_s for row in model.options if row.minimum_s},
         "written": to_plain(_columns(model)),
         "choice": model.verdict.choice,
         "runnerUp": model.verdict.runner_up,
@@ -248,19 +248,19 @@ def _data(report: Report, model: ModelReport) -> dict[str, Any]:
         "draws": _draws(model),
         "options": [
             {
-                "key": row.key, "gpu": row.gpu, "name": row.gpu_name, "term": row.offer.term,
+                "key": row.key, "gpu": row.gpu, "name": row.gpu_name, "term": row.term,
                 "termWords": figures.option_term(row),
-                "price": None if row.offer.price_usd is None else _listed(row, factors),
-                "slots": row.count.server_slots, "full": row.count.full_servers, "tdp": row.power.tdp_w,
-                "idle": row.power.card_watts[0] if row.power.card_watts else row.power.tdp_w,
-                "board": row.power.is_board, "includesServer": row.offer.includes_server, "batch": row.speed.batch,
-                "rate": row.speed.rate_per_gpu_per_s, "rates": _parallel(row),
-                "latency": row.response.latency_s.expected, "label": labels.get(row.key, ""),
-                "offer": figures.offer(row), "spares": row.count.spares, "provider": row.offer.provider,
-                "reserve": row.count.reserve_factor,
+                "price": None if row.price_usd is None else _listed(row, factors),
+                "slots": row.server_slots, "full": row.full_servers, "tdp": row.tdp_w,
+                "idle": row.card_watts[0] if row.card_watts else row.tdp_w,
+                "board": row.is_board, "includesServer": row.includes_server, "batch": row.batch,
+                "rate": row.rate_per_gpu_per_s, "rates": _parallel(row),
+                "latency": row.latency_s.expected, "label": labels.get(row.key, ""),
+                "offer": figures.offer(row), "spares": row.spares, "provider": row.provider,
+                "reserve": row.reserve_factor,
                 "others": _others_of(row, others),
-                "commitment": COMMITMENT_YEARS.get(Term(row.offer.term), 0) if row.offer.price_usd is not None else 0,
-                "aged": row.evidence.aged_factor,
+                "commitment": COMMITMENT_YEARS.get(Term(row.term), 0) if row.price_usd is not None else 0,
+                "aged": row.aged_factor,
                 "eligible": row.key in pool, "eligibleElsewhere": row.key in elsewhere, "quote": _quote(row),
             }
             for row in model.options
@@ -289,7 +289,7 @@ def _run_of(load: Load) -> dict[str, Any]:
 
 def _draws(model: ModelReport) -> dict[str, list[tuple[int, float, float]]]:
     """Return batch, rate and power of a full batch on every GPU, smallest first; the limit where power is unknown."""
-    limits = {option.gpu: option.power.tdp_w for option in model.options}
+    limits = {option.gpu: option.tdp_w for option in model.options}
     found: dict[str, list[tuple[int, float, float]]] = {}
     for fit in sorted(model.plan.fits, key=lambda fit: fit.batch):
         if (limit_w := limits.get(fit.gpu)) is not None:
@@ -300,12 +300,7 @@ def _draws(model: ModelReport) -> dict[str, list[tuple[int, float, float]]]:
 
 def _others_of(row: OptionRow, others: "_Others") -> list[dict[str, Any]]:
     """Return the other offers that may stand in for an option's own; none for one that stands beside a sound one."""
-    offer = row.offer
-    return (
-        []
-        if offer.is_beside_sound or offer.is_own_beside
-        else others.get((row.gpu, offer.term, offer.is_marketplace), [])
-    )
+    return [] if row.is_beside_sound or row.is_own_beside else others.get((row.gpu, row.term, row.is_marketplace), [])
 
 
 def _rounded(values: Sequence[float], digits: int) -> list[float]:
@@ -315,22 +310,20 @@ def _rounded(values: Sequence[float], digits: int) -> list[float]:
 
 def _quote(row: OptionRow) -> dict[str, Any] | None:
     """Return what a load file must hold besides the price of an option that the page changes; None without a price."""
-    offer = row.offer
-    if offer.price_usd is None:
+    if row.price_usd is None:
         return None
     return {
-        "day": str(offer.price_date), "dateIs": offer.price_date_is, "tier": offer.price_tier,
-        "provider": offer.provider, "marketplace": offer.is_marketplace, "region": offer.region,
-        "instance": offer.instance, "includesServer": offer.includes_server,
+        "day": str(row.price_date), "dateIs": row.price_date_is, "tier": row.price_tier,
+        "provider": row.provider, "marketplace": row.is_marketplace, "region": row.region,
+        "instance": row.instance, "includesServer": row.includes_server,
     }  # fmt: skip
 
 
 def _parallel(row: OptionRow) -> tuple[float, float, float] | None:
     """Return one GPU's rates alone, with others of its server, and across servers; None but for training. [1/s]"""
-    speed = row.speed
-    if speed.rate_alone_per_s is None or speed.rate_within_server_per_s is None:
+    if row.rate_alone_per_s is None or row.rate_within_server_per_s is None:
         return None
-    return speed.rate_alone_per_s, speed.rate_within_server_per_s, speed.rate_across_servers_per_s or 0.0
+    return row.rate_alone_per_s, row.rate_within_server_per_s, row.rate_across_servers_per_s or 0.0
 
 
 _Others = dict[tuple[str, str, bool], list[dict[str, Any]]]

@@ -8,9 +8,11 @@ from capplan.core.gpus.prices import COMMITMENT_YEARS, LASTING_TERMS, Term
 from capplan.core.serving.load import OneGpu
 from capplan.report.narrow import Grid
 from capplan.report.procurement import figures
-from capplan.report.procurement.types import LeftOutOffer, ModelReport, OptionRow, Report
+from capplan.report.procurement.types import LeftOutOffer, ModelReport, Report
 from capplan.report.render import grid
 from capplan.report.sections import Column, KeyFigure, figure, words
+from capplan.shapes.procurement import is_bought
+from capplan.shapes.types import OptionRow
 from capplan.units import counted
 
 _TERMS = (Term.ON_DEMAND, Term.SPOT, Term.RESERVED_1Y, Term.RESERVED_3Y, Term.BUY)
@@ -69,18 +71,16 @@ def obligation_card(
 
 def priced(model: ModelReport) -> list[OptionRow]:
     """Return the options of the main table that have a price."""
-    return [
-        option for option in model.options if option.evidence.is_leading and option.money.cost_usd_per_year is not None
-    ]
+    return [option for option in model.options if option.is_leading and option.cost_usd_per_year is not None]
 
 
 def terms_table(report: Report, model: ModelReport) -> Grid | None:
     """Compare the terms of each leading GPU: what its fleet costs in a year, with the provider."""
     if isinstance(report.demand.load, OneGpu):
         return None
-    leading = list(dict.fromkeys(option.gpu for option in model.options if option.money.cost_usd_per_year is not None))
+    leading = list(dict.fromkeys(option.gpu for option in model.options if option.cost_usd_per_year is not None))
     names = {option.gpu: option.gpu_name for option in reversed(model.options)}
-    first = {(option.gpu, option.offer.term): option for option in reversed(model.options) if _counts(option)}
+    first = {(option.gpu, option.term): option for option in reversed(model.options) if _counts(option)}
 
     def of_term(term: Term) -> Column[str]:
         return figure(figures.term_words(term), lambda gpu: _term_cell(first.get((gpu, term.value))))
@@ -91,30 +91,30 @@ def terms_table(report: Report, model: ModelReport) -> Grid | None:
 
 
 def _counts(option: OptionRow) -> bool:
-    return option.money.cost_usd_per_year is not None and not option.offer.is_marketplace
+    return option.cost_usd_per_year is not None and not option.is_marketplace
 
 
 def _term_cell(option: OptionRow | None) -> str:
     if option is None:
         return "no price"
-    return f"{option.money.cost_usd_per_year or 0:,.0f} ({option.offer.provider})"
+    return f"{option.cost_usd_per_year or 0:,.0f} ({option.provider})"
 
 
 def breakdown_table(report: Report, model: ModelReport) -> Grid | None:
     """Split the total cost of the leading options over the years counted, undiscounted."""
-    rows = [option for option in priced(model) if option.money.breakdown_usd]
+    rows = [option for option in priced(model) if option.breakdown_usd]
     if not rows or isinstance(report.demand.load, OneGpu):
         return None
 
     def part(name: str, field: str) -> Column[OptionRow]:
-        return figure(f"{name}, USD", lambda row: f"{getattr(row.money.breakdown_usd, field):,.0f}")
+        return figure(f"{name}, USD", lambda row: f"{getattr(row.breakdown_usd, field):,.0f}")
 
     years = counted(report.demand.money.years, "year")
-    used = [(name, field) for name, field in PARTS if any(getattr(row.money.breakdown_usd, field) for row in rows)]
+    used = [(name, field) for name, field in PARTS if any(getattr(row.breakdown_usd, field) for row in rows)]
     columns: list[Column[OptionRow]] = [
         words("option", figures.option_name),
         *(part(name, field) for name, field in used),
-        figure(f"total, {years}, USD", lambda row: f"{row.money.total_usd or 0:,.0f}"),
+        figure(f"total, {years}, USD", lambda row: f"{row.total_usd or 0:,.0f}"),
     ]
     return grid(columns, rows)
 
@@ -127,26 +127,26 @@ def cash_table(report: Report, model: ModelReport) -> Grid | None:
 
     def paid(year: int) -> Column[OptionRow]:
         title = f"year {year}, USD" if year else "first day (capex), USD"
-        return figure(title, lambda row: row.money.yearly_usd[year], "{:,.0f}".format)
+        return figure(title, lambda row: row.yearly_usd[year], "{:,.0f}".format)
 
     columns: list[Column[OptionRow]] = [
         words("option", figures.option_name),
         *map(paid, range(report.demand.money.years + 1)),
-        figure("in all, USD", lambda row: sum(row.money.yearly_usd), "{:,.0f}".format),
+        figure("in all, USD", lambda row: sum(row.yearly_usd), "{:,.0f}".format),
     ]
-    if any(row.is_bought for row in rows):
+    if any(is_bought(row) for row in rows):
         columns.append(words("paid back after", lambda row: _payback(report, row)))
     return grid(columns, rows)
 
 
 def _payback(report: Report, row: OptionRow) -> str:
-    if row.offer.term != Term.BUY:
+    if row.term != Term.BUY:
         return ""
-    if row.money.payback_against is None:
+    if row.payback_against is None:
         return "no rent of this GPU to compare"
-    if row.money.payback_years is None:
+    if row.payback_years is None:
         return f"not within {counted(report.demand.money.years, 'year')}"
-    return f"{row.money.payback_years:.1f} years"
+    return f"{row.payback_years:.1f} years"
 
 
 def constraint_words(constraints: Constraints) -> str | None:
@@ -176,13 +176,13 @@ def constraint_words(constraints: Constraints) -> str | None:
 
 def appendix_table(report: Report, model: ModelReport) -> Grid | None:
     """List the options that the main table leaves out, each with the reason."""
-    others = [row for row in model.options if not row.evidence.is_leading]
+    others = [row for row in model.options if not row.is_leading]
     digits = figures.amount_digits(others)["cost_usd_per_year"]
     columns: list[Column[OptionRow]] = [
         words("option", figures.option_name),
         words("offer", figures.offer),
-        figure("GPUs", lambda row: figures.whole(row.count.gpus)),
-        figure("USD per year", lambda row: figures.fixed(row.money.cost_usd_per_year, digits)),
+        figure("GPUs", lambda row: figures.whole(row.gpus)),
+        figure("USD per year", lambda row: figures.fixed(row.cost_usd_per_year, digits)),
         words("why it is not in the main table", lambda row: why_not_leading(report, row)),
     ]
     return grid(columns, others) if others else None
@@ -190,16 +190,16 @@ def appendix_table(report: Report, model: ModelReport) -> Grid | None:
 
 def why_not_leading(report: Report, row: OptionRow) -> str:
     """Explain why an option is not in the main table."""
-    if row.money.cost_usd_per_year is None:
+    if row.cost_usd_per_year is None:
         return "no known price"
-    if row.evidence.violations:
-        return "; ".join(row.evidence.violations)
-    if not row.evidence.certain_fit:
+    if row.violations:
+        return "; ".join(row.violations)
+    if not row.certain_fit:
         return "memory is borderline"
-    if row.offer.term == Term.SPOT and not report.demand.load.allow_spot:
+    if row.term == Term.SPOT and not report.demand.load.allow_spot:
         return "spot may be reclaimed at any time: state allow_spot to admit it"
-    if row.evidence.concerns:
-        return "; ".join(row.evidence.concerns)
+    if row.concerns:
+        return "; ".join(row.concerns)
     return "more expensive than the options above"
 
 

@@ -12,21 +12,14 @@ from capplan.report.narrow import Grid
 from capplan.report.procurement import figures
 from capplan.report.procurement.charts.money import compared
 from capplan.report.procurement.money_tables import local_cards, obligation_card, total_card
-from capplan.report.procurement.types import (
-    InfeasibleGpu,
-    Measured,
-    ModelReport,
-    OptionRow,
-    Report,
-    SpecSource,
-    Verdict,
-)
+from capplan.report.procurement.types import InfeasibleGpu, Measured, ModelReport, Report, SpecSource, Verdict
 from capplan.report.procurement.verdict import share_of_scenarios
 from capplan.report.render import grid
 from capplan.report.sections import Column, KeyFigure, figure, plain_columns, words
 from capplan.shapes.common import conditions_in_words
 from capplan.shapes.plan import fits_on, item_of
-from capplan.shapes.types import PlanDocument, PlannedFit
+from capplan.shapes.procurement import has_reserve
+from capplan.shapes.types import OptionRow, PlanDocument, PlannedFit
 from capplan.units import (
     counted,
     format_bytes,
@@ -66,16 +59,16 @@ CONVENTIONS = (
 def cards(report: Report, model: ModelReport) -> tuple[KeyFigure, ...]:
     """Return the key figures that summarise a decision."""
     row, verdict, load = model.option(model.verdict.choice), model.verdict, report.demand.load
-    if row is None or row.money.cost_usd_per_year is None:
+    if row is None or row.cost_usd_per_year is None:
         return ()
     if isinstance(load, OneGpu):
         return _cards_of_one_gpu(model, row)
     shown = [
         _cost_card(row, verdict),
-        total_card(row.money.total_usd or 0.0, row.money.present_usd, report.demand.money),
+        total_card(row.total_usd or 0.0, row.present_usd, report.demand.money),
         obligation_card(
-            row.offer.term, row.money.yearly_usd,
-            upfront_fraction=row.offer.upfront_fraction, residual_usd=row.money.residual_usd,
+            row.term, row.yearly_usd,
+            upfront_fraction=row.upfront_fraction, residual_usd=row.residual_usd,
         ),
         _fleet_card(row, load),
     ]  # fmt: skip
@@ -83,35 +76,33 @@ def cards(report: Report, model: ModelReport) -> tuple[KeyFigure, ...]:
         shown.append(_unit_cost(model, row))
     if isinstance(load, Service):
         shown.append(_latency_card(row, load))
-    elif row.speed.finish_s is not None:
+    elif row.finish_s is not None:
         shown.insert(0, _finish_card(row, load))
     shown.append(_scenarios_card(verdict))
-    shown += local_cards(report.local, row.money.cost_usd_per_year or 0.0, row.offer.country)
-    return (*shown, *([_stated_card(row)] if row.has_reserve else []))
+    shown += local_cards(report.local, row.cost_usd_per_year or 0.0, row.country)
+    return (*shown, *([_stated_card(row)] if has_reserve(row) else []))
 
 
 def _stated_card(row: OptionRow) -> KeyFigure:
     """Return the fleet that carries the load where every estimate is right, beside the larger one of the report."""
-    cost = figures.headline_money(row.stated.stated_cost_usd_per_year)
+    cost = figures.headline_money(row.stated_cost_usd_per_year)
     note = f"{cost} USD a year; the fleet of this report has a reserve for estimates that are off"
-    return KeyFigure(label="If every estimate is right", figure=counted(row.stated.stated_gpus, "GPU"), note=note)
+    return KeyFigure(label="If every estimate is right", figure=counted(row.stated_gpus, "GPU"), note=note)
 
 
 def _cards_of_one_gpu(model: ModelReport, row: OptionRow) -> tuple[KeyFigure, ...]:
     """Return what one GPU costs and does, where no load is stated."""
-    speed, time_s = row.speed, row.speed.batch_latency_s
-    rate = f"{format_rate(speed.rate_per_gpu_per_s)}/s"
-    usable = (
-        f"of {format_bytes(row.memory.usable_bytes)} usable" if row.memory.usable_bytes else "usable memory unknown"
-    )
+    time_s = row.batch_latency_s
+    rate = f"{format_rate(row.rate_per_gpu_per_s)}/s"
+    usable = f"of {format_bytes(row.usable_bytes)} usable" if row.usable_bytes else "usable memory unknown"
     return (
         _unit_cost(model, row),
-        KeyFigure(label="Throughput", figure=rate, note=f"at batch {speed.batch}"),
+        KeyFigure(label="Throughput", figure=rate, note=f"at batch {row.batch}"),
         KeyFigure(
             label="Time of a batch", figure=format_seconds(time_s.expected),
             note=_between(format_seconds(time_s.low), format_seconds(time_s.high)),
         ),
-        KeyFigure(label="Memory", figure=format_bytes(row.memory.memory_bytes.expected), note=usable),
+        KeyFigure(label="Memory", figure=format_bytes(row.memory_bytes.expected), note=usable),
     )  # fmt: skip
 
 
@@ -119,20 +110,18 @@ def _cost_card(row: OptionRow, verdict: Verdict) -> KeyFigure:
     """Return what the choice costs in a year, and between what that lies."""
     ends = (figures.headline_money(verdict.cost_p10_usd), figures.headline_money(verdict.cost_p90_usd))
     spread = f"{_between(*ends)} in 80 % of scenarios, with this fleet"
-    return KeyFigure(
-        label="Cost per year", figure=f"{figures.headline_money(row.money.cost_usd_per_year)} USD", note=spread
-    )
+    return KeyFigure(label="Cost per year", figure=f"{figures.headline_money(row.cost_usd_per_year)} USD", note=spread)
 
 
 def _fleet_card(row: OptionRow, load: Service | Job | TrainingPurchase) -> KeyFigure:
     """Return how many GPUs the choice takes, and what for."""
-    spare = row.count.spares * (row.count.gpus // row.count.servers)
+    spare = row.spares * (row.gpus // row.servers)
     when = " by the end of the first year" if load.growth_per_year_fraction > 0 else ""
     why = f"{spare} spare in case {_failing(load.spares)} (spares: {load.spares})" if spare else "none spare"
-    fleet = f"{row.count.gpus_needed} needed{when}, {why}; {row.count.servers} {_domain(row)}"
-    if row.count.gpus_last_year != row.count.gpus:
-        fleet += f"; {row.count.gpus_last_year} in the last year"
-    return KeyFigure(label="GPUs", figure=figures.whole(row.count.gpus), note=fleet)
+    fleet = f"{row.gpus_needed} needed{when}, {why}; {row.servers} {_domain(row)}"
+    if row.gpus_by_year[-1] != row.gpus:
+        fleet += f"; {row.gpus_by_year[-1]} in the last year"
+    return KeyFigure(label="GPUs", figure=figures.whole(row.gpus), note=fleet)
 
 
 def _failing(spares: int) -> str:
@@ -144,14 +133,14 @@ def _latency_card(row: OptionRow, load: Service) -> KeyFigure:
 
     It is that of the GPUs that the load as stated needs, also where the fleet has more.
     """
-    slow_s = row.response.latency_if_slow_s
+    slow_s = row.latency_if_slow_s
     is_risky = slow_s is None or slow_s > load.latency_limit_s
     limit = (
         f"limit {format_seconds(load.latency_limit_s)}{', may be exceeded' * is_risky}; "
-        f"{format_seconds(row.response.latency_if_fast_s)} to {figures.seconds(slow_s)}"
-        f"{', with the GPUs that the load as stated needs' * row.has_reserve}"
+        f"{format_seconds(row.latency_if_fast_s)} to {figures.seconds(slow_s)}"
+        f"{', with the GPUs that the load as stated needs' * has_reserve(row)}"
     )
-    label, figure = f"{load.percentile:g}th percentile at peak", format_seconds(row.response.latency_s.expected)
+    label, figure = f"{load.percentile:g}th percentile at peak", format_seconds(row.latency_s.expected)
     return KeyFigure(label=label, figure=figure, note=limit, is_risky=is_risky)
 
 
@@ -166,7 +155,7 @@ def _scenarios_card(verdict: Verdict) -> KeyFigure:
 
 def _finish_card(row: OptionRow, load: Job | TrainingPurchase) -> KeyFigure:
     """Describe how long a run takes against the deadline, and what it were at the ends of the estimate."""
-    batch, finish_s = row.speed.batch_latency_s, row.speed.finish_s or 0.0
+    batch, finish_s = row.batch_latency_s, row.finish_s or 0.0
     ends = [figures.duration(finish_s * end / batch.expected) for end in (batch.low, batch.high)]
     allowed = figures.duration(load.deadline_s)
     is_risky = finish_s * batch.high / batch.expected > load.deadline_s
@@ -176,7 +165,7 @@ def _finish_card(row: OptionRow, load: Job | TrainingPurchase) -> KeyFigure:
 
 def _unit_cost(model: ModelReport, row: OptionRow) -> KeyFigure:
     """Return the cost of a million samples, or of a thousand of what a pipeline makes."""
-    million = row.money.usd_per_million
+    million = row.usd_per_million
     if model.plan.pipeline is None:
         return KeyFigure(label="Per million samples", figure=f"{figures.money(million)} USD", note=figures.price(row))
     thousand = None if million is None else million / 1000
@@ -189,8 +178,8 @@ def _between(low: str, high: str) -> str:
 
 
 def _domain(row: OptionRow) -> str:
-    noun = "server" if row.offer.term == Term.BUY else "instance"
-    return noun if row.count.servers == 1 else f"{noun}s"
+    noun = "server" if row.term == Term.BUY else "instance"
+    return noun if row.servers == 1 else f"{noun}s"
 
 
 def latency_words(report: Report) -> str:
@@ -216,33 +205,33 @@ def compared_table(report: Report, model: ModelReport) -> Grid:
     ]
     if isinstance(report.demand.load, OneGpu):
         columns += [
-            figure(f"{model.items} per s", lambda row: row.speed.rate_per_gpu_per_s, format_rate),
+            figure(f"{model.items} per s", lambda row: row.rate_per_gpu_per_s, format_rate),
             figure("latency", pace),
-            figure("USD per hour or GPU", lambda row: figures.money(row.offer.price_usd)),
+            figure("USD per hour or GPU", lambda row: figures.money(row.price_usd)),
             amount("USD per million", "usd_per_million"),
         ]
         return grid(columns, shown)
     columns += [
-        figure("GPUs", lambda row: figures.whole(row.count.gpus)),
+        figure("GPUs", lambda row: figures.whole(row.gpus)),
         figure(figures.pace_head(report.demand.load), pace),
         _HEADROOM,
         amount("USD per year", "cost_usd_per_year"),
         amount(f"USD in {counted(years, 'year')}", "total_usd"),
         *_as_stated(shown),
     ]
-    if any(row.offer.term == Term.BUY for row in shown):
+    if any(row.term == Term.BUY for row in shown):
         columns.append(words("pays off", _break_even))
     return grid(columns, shown)
 
 
 def _as_stated(rows: Sequence[OptionRow]) -> list[Column[OptionRow]]:
     """Return the columns of the fleets for the load as stated; none where all fleets are these."""
-    if not any(row.has_reserve for row in rows):
+    if not any(has_reserve(row) for row in rows):
         return []
     digits = figures.amount_digits(rows)["cost_usd_per_year"]
     return [
-        figure("GPUs as stated", lambda row: figures.whole(row.stated.stated_gpus)),
-        figure("USD/year as stated", lambda row: figures.fixed(row.stated.stated_cost_usd_per_year, digits)),
+        figure("GPUs as stated", lambda row: figures.whole(row.stated_gpus)),
+        figure("USD/year as stated", lambda row: figures.fixed(row.stated_cost_usd_per_year, digits)),
     ]
 
 
@@ -252,20 +241,20 @@ _HEADROOM: Column[OptionRow] = figure("spare capacity", figures.headroom)
 def _amounts(rows: Sequence[OptionRow]) -> Callable[[str, str], Column[OptionRow]]:
     """Return what makes a column of amounts by its title and the name of the amount, with the decimals of its kind."""
     digits = figures.amount_digits(rows)
-    return lambda title, name: figure(title, lambda row: figures.fixed(getattr(row.money, name), digits[name]))
+    return lambda title, name: figure(title, lambda row: figures.fixed(getattr(row, name), digits[name]))
 
 
 def option_table(report: Report, model: ModelReport) -> Grid:
     """Show the leading options with what they take and cost; all of them where none leads."""
-    leading = [row for row in model.options if row.evidence.is_leading] or list(model.options)
+    leading = [row for row in model.options if row.is_leading] or list(model.options)
     amount, pace = _amounts(leading), figures.time_cell(leading, figures.pace_s)
     columns: list[Column[OptionRow]] = [
         words("option", figures.option_name),
         words("offer", figures.offer),
-        words("price of", lambda row: str(row.offer.price_date or "")),
+        words("price of", lambda row: str(row.price_date or "")),
         figure("price", figures.price),
-        figure("batch", lambda row: row.speed.batch),
-        figure("GPUs", lambda row: figures.whole(row.count.gpus)),
+        figure("batch", lambda row: row.batch),
+        figure("GPUs", lambda row: figures.whole(row.gpus)),
         figure(figures.pace_head(report.demand.load), pace),
         *([] if isinstance(report.demand.load, OneGpu) else [_HEADROOM]),
         amount("USD/year", "cost_usd_per_year"),
@@ -273,20 +262,20 @@ def option_table(report: Report, model: ModelReport) -> Grid:
         amount("USD/million", "usd_per_million"),
         *_as_stated(leading),
         words("speed / price", figures.evidence),
-        words("none cheaper and faster", lambda row: "yes" if row.evidence.on_front else ""),
+        words("none cheaper and faster", lambda row: "yes" if row.on_front else ""),
     ]
     return grid(columns, leading)
 
 
 def _break_even(row: OptionRow) -> str:
-    if row.offer.term != Term.BUY:
+    if row.term != Term.BUY:
         return ""
-    if row.money.break_even_hours_per_year is None:
+    if row.break_even_hours_per_year is None:
         return "no on-demand price to compare"
-    share = row.money.break_even_hours_per_year / 8760
+    share = row.break_even_hours_per_year / 8760
     if share > 1:
-        return f"never against {row.money.break_even_against}"
-    return f"above {format_fraction(share)} use, against {row.money.break_even_against}"
+        return f"never against {row.break_even_against}"
+    return f"above {format_fraction(share)} use, against {row.break_even_against}"
 
 
 def power_table(model: ModelReport) -> Grid:
@@ -300,14 +289,14 @@ def _kilowatts(power_w: float) -> str:
 
 _POWER: tuple[Column[OptionRow], ...] = (
     words("option", figures.option_name),
-    figure("nameplate kW", lambda row: row.power.nameplate_w, _kilowatts, unknown=figures.UNKNOWN),
-    figure("predicted at peak, kW", lambda row: row.power.predicted_peak_w, _kilowatts, unknown=figures.UNKNOWN),
-    figure("mean kW", lambda row: row.power.average_w, _kilowatts, unknown=figures.UNKNOWN),
-    figure("kWh per year", lambda row: figures.whole(row.power.energy_kwh_per_year)),
-    figure("kg CO2e per year", lambda row: figures.whole(row.power.carbon_kg_per_year)),
-    figure("kg CO2e embodied", lambda row: figures.whole(row.power.embodied_kg)),
-    figure("availability", lambda row: figures.percent(row.count.availability_fraction, 4)),
-    figure("months until full", lambda row: row.count.months_until_full, "{:.0f}".format),
+    figure("nameplate kW", lambda row: row.nameplate_w, _kilowatts, unknown=figures.UNKNOWN),
+    figure("predicted at peak, kW", lambda row: row.predicted_peak_w, _kilowatts, unknown=figures.UNKNOWN),
+    figure("mean kW", lambda row: row.average_w, _kilowatts, unknown=figures.UNKNOWN),
+    figure("kWh per year", lambda row: figures.whole(row.energy_kwh_per_year)),
+    figure("kg CO2e per year", lambda row: figures.whole(row.carbon_kg_per_year)),
+    figure("kg CO2e embodied", lambda row: figures.whole(row.embodied_kg)),
+    figure("availability", lambda row: figures.percent(row.availability_fraction, 4)),
+    figure("months until full", lambda row: row.months_until_full, "{:.0f}".format),
 )
 
 
@@ -322,13 +311,13 @@ def operation_table(report: Report, model: ModelReport) -> Grid | None:
 
     columns: list[Column[OptionRow]] = [
         words("option", figures.option_name),
-        figure("GPUs", lambda row: figures.whole(row.count.gpus)),
-        times("latency, all up", lambda row: row.response.all_up_latency_s),
-        figure("load", lambda row: figures.percent(row.response.all_up_load_fraction, 1)),
-        times("one server down", lambda row: row.response.one_down_latency_s),
-        figure("load", lambda row: figures.percent(row.response.one_down_load_fraction, 1)),
-        times("only those needed", lambda row: row.response.latency_s.expected),
-        times("load doubled", lambda row: row.response.doubled_latency_s),
+        figure("GPUs", lambda row: figures.whole(row.gpus)),
+        times("latency, all up", lambda row: row.all_up_latency_s),
+        figure("load", lambda row: figures.percent(row.all_up_load_fraction, 1)),
+        times("one server down", lambda row: row.one_down_latency_s),
+        figure("load", lambda row: figures.percent(row.one_down_load_fraction, 1)),
+        times("only those needed", lambda row: row.latency_s.expected),
+        times("load doubled", lambda row: row.doubled_latency_s),
     ]
     return grid(columns, shown)
 
@@ -337,28 +326,26 @@ def host_table(report: Report, model: ModelReport) -> Grid | None:
     """Show what the leading options ask of their hosts: input over PCIe, and CPU time for a sample."""
     cores = next((assumption.value for assumption in report.assumptions if assumption.key == "cpu_cores_per_gpu"), None)
     per_sample = model.plan.model.input_bytes_per_sample
-    rows = [row for row in model.options[:10] if row.speed.pcie_per_s]
+    rows = [row for row in model.options[:10] if row.pcie_per_s]
     if not rows:
         return None
     columns: list[Column[OptionRow]] = [
         words("option", figures.option_name),
-        figure(f"{model.items} per s of one GPU", lambda row: row.speed.rate_per_gpu_per_s, format_rate),
-        figure("input, GB/s", lambda row: f"{row.speed.rate_per_gpu_per_s * per_sample / 1e9:.3f}"),
+        figure(f"{model.items} per s of one GPU", lambda row: row.rate_per_gpu_per_s, format_rate),
+        figure("input, GB/s", lambda row: f"{row.rate_per_gpu_per_s * per_sample / 1e9:.3f}"),
         figure("of PCIe's printed rate", _pcie_share),
         figure(
             f"ms of CPU time per {item_of(model.plan)}, {cores:g} cores",
-            lambda row: f"{1e3 * cores / row.speed.rate_per_gpu_per_s:.2f}" if cores else figures.UNKNOWN,
+            lambda row: f"{1e3 * cores / row.rate_per_gpu_per_s:.2f}" if cores else figures.UNKNOWN,
         ),
-        words(
-            "limited by", lambda row: f"{row.speed.host_limit} of the host" if row.speed.is_host_bound else "the GPU"
-        ),
+        words("limited by", lambda row: f"{row.host_limit} of the host" if row.is_host_bound else "the GPU"),
     ]
     return grid(columns, rows)
 
 
 def _pcie_share(row: OptionRow) -> str:
-    pcie_per_s = row.speed.pcie_per_s
-    return figures.percent(row.speed.rate_per_gpu_per_s / pcie_per_s if pcie_per_s else None, 2)
+    pcie_per_s = row.pcie_per_s
+    return figures.percent(row.rate_per_gpu_per_s / pcie_per_s if pcie_per_s else None, 2)
 
 
 HOST_WORDS = (
@@ -466,12 +453,12 @@ def workload_words(plan: PlanDocument) -> str:
 
 def offers_words(model: ModelReport) -> str:
     """Return how many options have a price, how many are listed apart, and how many offers no option rests on."""
-    unpriced = sum(row.offer.price_usd is None for row in model.options)
+    unpriced = sum(row.price_usd is None for row in model.options)
     parts = [counted(len(model.options) - unpriced, "priced option")]
     if unpriced:
         verb = "is" if unpriced == 1 else "are"
         parts.append(f"{counted(unpriced, 'GPU')} without a known price {verb} listed without cost")
-    if rest := sum(not row.evidence.is_leading for row in model.options):
+    if rest := sum(not row.is_leading for row in model.options):
         parts.append(f"{counted(rest, 'option')} {'is' if rest == 1 else 'are'} listed apart, each with its reason")
     if left := len(model.left_out):
         parts.append(f"{counted(left, 'other offer')} of these GPUs {'is' if left == 1 else 'are'} left out")
@@ -510,7 +497,7 @@ _ASSUMPTIONS: tuple[Column[Assumption], ...] = (
 def _age_mark(row: OptionRow) -> str:
     """Mark a price that is old, has expired, or whose day is not known."""
     aged = (Concern.OLD_PRICE, Concern.UNDATED_PRICE, Concern.EXPIRED_QUOTE)
-    marks = [concern for concern in row.evidence.concerns if concern in aged]
+    marks = [concern for concern in row.concerns if concern in aged]
     return f" ({', '.join(marks)})" if marks else ""
 
 
@@ -519,7 +506,7 @@ def price_table(report: Report) -> Grid:
     found: dict[str, OptionRow] = {}
     for model in report.models:
         for row in model.options:
-            if row.offer.price_usd is not None:
+            if row.price_usd is not None:
                 found.setdefault(row.key, row)
     rows = list(found.values())
     quote: Column[OptionRow] = words("quote", figures.quote_terms)
@@ -528,11 +515,11 @@ def price_table(report: Report) -> Grid:
 
 _PRICES: tuple[Column[OptionRow], ...] = (
     words("GPU", lambda row: row.gpu_name),
-    words("term", lambda row: figures.term_words(row.offer.term)),
+    words("term", lambda row: figures.term_words(row.term)),
     words("offer", figures.offer),
     figure("price", figures.price),
-    words("day", lambda row: f"{row.offer.price_date}{_age_mark(row)}"),
-    words("source", lambda row: row.offer.price_source),
+    words("day", lambda row: f"{row.price_date}{_age_mark(row)}"),
+    words("source", lambda row: row.price_source),
 )
 
 

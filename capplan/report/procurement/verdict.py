@@ -24,9 +24,10 @@ from capplan.report.procurement.figures import (
 )
 from capplan.report.procurement.in_short import in_short
 from capplan.report.procurement.money_tables import PARTS
-from capplan.report.procurement.types import OptionRow, Report, Verdict
+from capplan.report.procurement.types import Report, Verdict
 from capplan.shapes.plan import item_of
-from capplan.shapes.types import PlanDocument
+from capplan.shapes.procurement import has_reserve, is_bought
+from capplan.shapes.types import OptionRow, PlanDocument
 from capplan.units import SECONDS, counted, format_fraction, format_rate, format_seconds
 
 
@@ -178,17 +179,17 @@ def make_verdict(
 
 def certainty_words(row: OptionRow, share: float, error: float | None) -> str:
     """Describe how far the fleet is larger than the load as stated asks for, and what that costs."""
-    if (row.count.carried_fraction or 0.0) < share - _NEARLY:
+    if (row.carried_fraction or 0.0) < share - _NEARLY:
         return (
             f"No number of this GPU suffices in {format_fraction(share)} of the scenarios, only in "
-            f"{format_fraction(row.count.carried_fraction or 0.0)}: its latency may exceed the limit."
+            f"{format_fraction(row.carried_fraction or 0.0)}: its latency may exceed the limit."
         )
     within = f" (known to ±{100 * error:.1f} points)" if error else ""
-    words = f"The fleet suffices in {format_fraction(row.count.carried_fraction or 0.0)} of the scenarios{within}; "
+    words = f"The fleet suffices in {format_fraction(row.carried_fraction or 0.0)} of the scenarios{within}; "
     words += f"{format_fraction(share)} is asked for"
-    if not row.has_reserve:
+    if not has_reserve(row):
         return f"{words}."
-    enough, usd = counted(row.stated.stated_gpus, "GPU"), row.stated.stated_cost_usd_per_year
+    enough, usd = counted(row.stated_gpus, "GPU"), row.stated_cost_usd_per_year
     return f"{words}. If every estimate were right, {enough} would do, for {format_usd(usd or 0.0)} a year."
 
 
@@ -230,15 +231,15 @@ def _cheaper_words(answer: Answer, by_key: Mapping[str, OptionRow]) -> str | Non
 
 def _aged_words(answer: Answer, choice: OptionRow) -> str:
     """Return the warning of an old price, with the best option whose price is current."""
-    risen = choice.evidence.aged_factor - 1
+    risen = choice.aged_factor - 1
     words = (
-        f"It rests on an {', '.join(choice.evidence.concerns)} of {choice.offer.price_date}, which is ranked as if it "
+        f"It rests on an {', '.join(choice.concerns)} of {choice.price_date}, which is ranked as if it "
         f"had risen by {format_fraction(risen)} since it was current: ask for a quote before signing."
     )
     current = next((option for option in answer.ranked if not answer.standards.concerns(option)), None)
-    if current is None or not choice.money.cost_usd_per_year or not current.cost_per_year:
+    if current is None or not choice.cost_usd_per_year or not current.cost_per_year:
         return words
-    extra = current.cost_per_year / choice.money.cost_usd_per_year - 1
+    extra = current.cost_per_year / choice.cost_usd_per_year - 1
     name = current.sizing.capacity.candidate.name
     return (
         f"{words} With a current price, {name} {term_words(current.term.value if current.term else '')} costs "
@@ -254,16 +255,16 @@ def _beyond_the_caps(answer: Answer, by_key: Mapping[str, OptionRow]) -> str | N
     beyond = [
         row
         for option in answer.options
-        if (row := by_key[option.key]).evidence.violations and not row.evidence.concerns and row.offer.term != Term.SPOT
+        if (row := by_key[option.key]).violations and not row.concerns and row.term != Term.SPOT
         and (option.cost_per_year or 0.0) < choice.cost_per_year
     ]  # fmt: skip
-    best = min(beyond, key=lambda row: row.money.cost_usd_per_year or 0.0, default=None)
+    best = min(beyond, key=lambda row: row.cost_usd_per_year or 0.0, default=None)
     if best is None:
         return None
-    saving = 1 - (best.money.cost_usd_per_year or 0.0) / choice.cost_per_year
+    saving = 1 - (best.cost_usd_per_year or 0.0) / choice.cost_per_year
     return (
         f"{best.gpu_name} {_how(best)} would be {format_fraction(saving)} cheaper and exceeds a cap: "
-        f"{'; '.join(best.evidence.violations)}."
+        f"{'; '.join(best.violations)}."
     )
 
 
@@ -274,7 +275,7 @@ def _saving(answer: Answer, choice: OptionRow, other: OptionRow) -> float:
 
 def _sentence(plan: PlanDocument, answer: Answer, choice: OptionRow | None, count: int, service: str | None) -> str:
     name = plan.model.name
-    if choice is None or choice.money.cost_usd_per_year is None:
+    if choice is None or choice.cost_usd_per_year is None:
         if not count and answer.not_considered and not answer.infeasible:
             return f"No GPU that the constraints admit is left for {name}."
         if not count:
@@ -285,31 +286,29 @@ def _sentence(plan: PlanDocument, answer: Answer, choice: OptionRow | None, coun
     if isinstance(answer.demand.load, OneGpu):
         return (
             f"{choice.gpu_name} {_how(choice)} runs {name} at the lowest cost per sample: "
-            f"{format_usd(choice.money.usd_per_million or 0)} per million at batch {choice.speed.batch}."
+            f"{format_usd(choice.usd_per_million or 0)} per million at batch {choice.batch}."
         )
-    grown = (
-        f", {choice.count.gpus_last_year} by the last year" if choice.count.gpus_last_year != choice.count.gpus else ""
-    )
-    verb = "Buy" if choice.is_bought else "Rent"
+    grown = f", {choice.gpus_by_year[-1]} by the last year" if choice.gpus_by_year[-1] != choice.gpus else ""
+    verb = "Buy" if is_bought(choice) else "Rent"
     if service is not None:
         verb = f"On a fleet of its own, {service} would {verb.lower()}"
-    yearly = _yearly_words(answer, choice.money.cost_usd_per_year)
+    yearly = _yearly_words(answer, choice.cost_usd_per_year)
     return (
-        f"{verb} {choice.count.gpus} × {choice.gpu_name} {_how(choice)}{grown}: "
-        f"{_finish_words(answer.demand.load, choice.speed.finish_s)}{yearly} for {name}.{_validity(answer, choice)}"
+        f"{verb} {choice.gpus} × {choice.gpu_name} {_how(choice)}{grown}: "
+        f"{_finish_words(answer.demand.load, choice.finish_s)}{yearly} for {name}.{_validity(answer, choice)}"
     )
 
 
 def _validity(answer: Answer, choice: OptionRow) -> str:
     """Describe until when the price counts as current, and whether a whole step was ever timed on the GPU."""
     words = ""
-    if choice.offer.price_date and not choice.evidence.concerns:
+    if choice.price_date and not choice.concerns:
         option = answer.recommendation.choice
         quoted = (option.rent or option.purchase) if option else None
         until = quoted.quote.valid_until if quoted else None
-        last = until or choice.offer.price_date + timedelta(days=answer.demand.constraints.max_price_age_days)
-        words = f" Its price is of {choice.offer.price_date} and counts as current until {last}."
-    if choice.evidence.speed_tier != "measured":
+        last = until or choice.price_date + timedelta(days=answer.demand.constraints.max_price_age_days)
+        words = f" Its price is of {choice.price_date} and counts as current until {last}."
+    if choice.speed_tier != "measured":
         words += " No whole step was timed on this GPU."
     return words
 
@@ -333,16 +332,16 @@ def _finish_words(load: Load, finish_s: float | None) -> str:
 
 
 def _how(row: OptionRow) -> str:
-    if row.offer.term == Term.BUY:
-        return f"({row.offer.provider})"
-    return f"{term_words(row.offer.term)} ({offer(row)})"
+    if row.term == Term.BUY:
+        return f"({row.provider})"
+    return f"{term_words(row.term)} ({offer(row)})"
 
 
 def _reasons(
     plan: PlanDocument, answer: Answer, choice: OptionRow, other: OptionRow | None, rows: Sequence[OptionRow]
 ) -> list[str]:
     load = answer.demand.load
-    speed = _SPEED_WORDS[choice.evidence.speed_tier]
+    speed = _SPEED_WORDS[choice.speed_tier]
     return [
         *_load_reasons(answer, load, choice, f"{item_of(plan)}s"),
         _rank_words(load, rows),
@@ -350,7 +349,7 @@ def _reasons(
         *_certainty_reasons(answer, load, choice, {row.key: row for row in rows}),
         *_price_reasons(choice),
         *_host_words(plan, choice),
-        f"Its speed is {speed}{_because(choice.evidence.speed_evidence)}.",
+        f"Its speed is {speed}{_because(choice.speed_evidence)}.",
     ]
 
 
@@ -360,14 +359,14 @@ def _load_reasons(answer: Answer, load: Load, choice: OptionRow, items: str) -> 
         return []
     if isinstance(load, Service):
         return _service_reasons(answer, load, choice, items)
-    rate, need = format_rate(choice.speed.rate_per_gpu_per_s), choice.count.gpus_needed
-    words = f"Each GPU processes {rate} {items}/s at batch {choice.speed.batch}"
+    rate, need = format_rate(choice.rate_per_gpu_per_s), choice.gpus_needed
+    words = f"Each GPU processes {rate} {items}/s at batch {choice.batch}"
     return [f"{words}; the deadline needs {counted(need, 'GPU')}.", *_parallel_words(choice)]
 
 
 def _rank_words(load: Load, rows: Sequence[OptionRow]) -> str:
     """Describe among how many options the choice is the cheapest."""
-    priced = sum(row.money.cost_usd_per_year is not None for row in rows)
+    priced = sum(row.cost_usd_per_year is not None for row in rows)
     if isinstance(load, OneGpu):
         return f"Cheapest per sample of {priced} priced options, of {len(rows)} that hold the model."
     unpriced = len(rows) - priced
@@ -376,7 +375,7 @@ def _rank_words(load: Load, rows: Sequence[OptionRow]) -> str:
 
 
 def _runner_up_words(answer: Answer, choice: OptionRow, other: OptionRow | None) -> list[str]:
-    if other is None or not other.money.cost_usd_per_year or not choice.money.cost_usd_per_year:
+    if other is None or not other.cost_usd_per_year or not choice.cost_usd_per_year:
         return []
     mine, theirs = _worths(answer, choice, other)
     against = ", ".join(answer.recommendation.runner_up_concerns)
@@ -400,19 +399,19 @@ def _certainty_reasons(answer: Answer, load: Load, choice: OptionRow, by_key: Ma
         reasons.append(certainty_words(choice, share, sure.carried_error))
     if (pair := answer.payback) and not isinstance(load, OneGpu):
         reasons.append(_payback_words(pair, answer.case.money.years))
-    if not choice.evidence.certain_fit:
+    if not choice.certain_fit:
         reasons.append("Its memory is borderline: the estimate's interval straddles what may be filled.")
     return reasons
 
 
 def _price_reasons(choice: OptionRow) -> list[str]:
     """Describe the price, its day and source, and what its quote states besides."""
-    if not choice.offer.price_date:
+    if not choice.price_date:
         return []
-    advice = "; ask again before signing" if choice.evidence.concerns else ""
+    advice = "; ask again before signing" if choice.concerns else ""
     words = (
-        f"Its price, {price(choice)}, is known from: {choice.offer.price_known_by}, as of {choice.offer.price_date}: "
-        f"{choice.offer.price_source}{advice}."
+        f"Its price, {price(choice)}, is known from: {choice.price_known_by}, as of {choice.price_date}: "
+        f"{choice.price_source}{advice}."
     )
     terms = quote_terms(choice)
     return [words, f"Its quote: {terms}."] if terms else [words]
@@ -420,12 +419,11 @@ def _price_reasons(choice: OptionRow) -> list[str]:
 
 def _parallel_words(choice: OptionRow) -> list[str]:
     """Describe what training beside other GPUs leaves of one GPU's rate, and over which link."""
-    speed = choice.speed
-    if speed.link is None or speed.scaling_fraction is None or speed.rate_alone_per_s is None:
+    if choice.link is None or choice.scaling_fraction is None or choice.rate_alone_per_s is None:
         return []
     return [
-        f"Alone a GPU trains {format_rate(speed.rate_alone_per_s)} samples/s; beside the others it keeps "
-        f"{format_fraction(speed.scaling_fraction)} of that, with gradients exchanged over {speed.link}."
+        f"Alone a GPU trains {format_rate(choice.rate_alone_per_s)} samples/s; beside the others it keeps "
+        f"{format_fraction(choice.scaling_fraction)} of that, with gradients exchanged over {choice.link}."
     ]
 
 
@@ -434,33 +432,32 @@ _HARDLY = 1e-3
 
 def _host_words(plan: PlanDocument, choice: OptionRow) -> list[str]:
     """Describe what the host must do for one GPU, and where it is the limit."""
-    speed = choice.speed
-    if speed.pcie_per_s is None or speed.host_per_s is None:
+    if choice.pcie_per_s is None or choice.host_per_s is None:
         return []
-    taken = speed.rate_per_gpu_per_s * plan.model.input_bytes_per_sample / 1e9
-    used = speed.rate_per_gpu_per_s / speed.pcie_per_s
-    every = format_seconds(1 / speed.rate_per_gpu_per_s)
+    taken = choice.rate_per_gpu_per_s * plan.model.input_bytes_per_sample / 1e9
+    used = choice.rate_per_gpu_per_s / choice.pcie_per_s
+    every = format_seconds(1 / choice.rate_per_gpu_per_s)
     copies = f"{taken:.3g} GB/s to each GPU, {format_fraction(used)} of PCIe,"
     if used < _HARDLY:
         copies = "under a thousandth of what PCIe carries to each GPU,"
     item = item_of(plan)
     words = f"Its host copies {copies} and prepares {'an' if item[0] in 'aeiou' else 'a'} {item} every {every}"
-    if speed.is_host_bound:
+    if choice.is_host_bound:
         return [
-            f"{words}. The host is the limit: {speed.host_limit} feed{'s' * (speed.host_limit == PCIE)} one GPU "
-            f"{format_rate(speed.host_per_s)} {item_of(plan)}s/s at most."
+            f"{words}. The host is the limit: {choice.host_limit} feed{'s' * (choice.host_limit == PCIE)} one GPU "
+            f"{format_rate(choice.host_per_s)} {item_of(plan)}s/s at most."
         ]
     return [f"{words}."]
 
 
 def _service_reasons(answer: Answer, load: Service, choice: OptionRow, items: str) -> list[str]:
     sizing = next(sizing for sizing in answer.case.sizings if sizing.gpu == choice.gpu)
-    rate = f"{format_rate(choice.speed.rate_per_gpu_per_s)} {items}/s"
-    batch = choice.speed.batch
+    rate = f"{format_rate(choice.rate_per_gpu_per_s)} {items}/s"
+    batch = choice.batch
     takes = f"batches of up to {batch}" if batch > 1 else f"{items} one at a time"
     reasons = [
         f"Each GPU takes {takes} and carries {rate}: {sizing.need} needed at today's peak if every estimate is right.",
-        f"{load.percentile:g} % are answered within {format_seconds(choice.response.latency_s.expected)} at peak; "
+        f"{load.percentile:g} % are answered within {format_seconds(choice.latency_s.expected)} at peak; "
         f"{format_seconds(load.latency_limit_s)} is allowed.",
     ]
     exact_s = exact_mean_s(load, sizing)
@@ -497,8 +494,8 @@ def _scaling_words(answer: Answer, load: Service) -> str:
 
 def _worths(answer: Answer, choice: OptionRow, other: OptionRow) -> tuple[float, float]:
     if isinstance(answer.demand.load, OneGpu):
-        return choice.money.usd_per_million or 0.0, other.money.usd_per_million or 0.0
-    return choice.money.cost_usd_per_year or 0.0, other.money.cost_usd_per_year or 0.0
+        return choice.usd_per_million or 0.0, other.usd_per_million or 0.0
+    return choice.cost_usd_per_year or 0.0, other.cost_usd_per_year or 0.0
 
 
 def _limit_words(answer: Answer) -> list[str]:
@@ -524,11 +521,11 @@ def _changes(answer: Answer, choice: OptionRow, other: OptionRow | None, by_key:
     changes = []
     factor = answer.switching_price_factor
     rival = option_name(other)
-    if other and (other.gpu, other.offer.term) == (choice.gpu, choice.offer.term) and "(" not in rival:
-        rival = f"{rival} ({other.offer.provider})"  # the same GPU and term of another provider
-    if other and factor and factor > 1 and choice.offer.price_usd:
-        price = choice.offer.price_usd * factor
-        unit = "a GPU-hour" if choice.offer.term != Term.BUY else "a GPU"
+    if other and (other.gpu, other.term) == (choice.gpu, choice.term) and "(" not in rival:
+        rival = f"{rival} ({other.provider})"  # the same GPU and term of another provider
+    if other and factor and factor > 1 and choice.price_usd:
+        price = choice.price_usd * factor
+        unit = "a GPU-hour" if choice.term != Term.BUY else "a GPU"
         changes.append(
             f"its price rises above {money(price)} USD {unit} (+{format_fraction(factor - 1)}): choose {rival}."
         )

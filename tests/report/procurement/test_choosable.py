@@ -3,9 +3,11 @@
 from dataclasses import replace
 
 import pytest
+from msgspec import structs
 
 from capplan.core.economics.evidence import Concern
 from capplan.report.procurement.choosable import choosable, choosable_at_another_price
+from capplan.shapes.procurement import is_bought
 from tests.report.procurement.made_up import made_report
 
 pytestmark = pytest.mark.slow
@@ -28,9 +30,9 @@ def test_another_offer_may_be_taken_where_only_the_price_is_weak(
     report = made_report("image-service")
     model = report.models[0]
     pool = choosable(report, model)
-    sound, other = [option for option in model.options if not option.is_bought and option.key in pool][:2]
-    sound = replace(sound, evidence=replace(sound.evidence, concerns=()))
-    weak = replace(other, evidence=replace(other.evidence, concerns=tuple(map(str, concerns))))
+    sound, other = [option for option in model.options if not is_bought(option) and option.key in pool][:2]
+    sound = structs.replace(sound, concerns=())
+    weak = structs.replace(other, concerns=tuple(map(str, concerns)))
     changed = replace(model, options=(sound, weak))
     assert (weak.key in choosable(report, changed)) is here
     assert (weak.key in choosable_at_another_price(report, changed)) is elsewhere

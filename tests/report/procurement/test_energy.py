@@ -14,6 +14,7 @@ from capplan.report.procurement.tables import power_table
 from capplan.report.procurement.types import ModelReport, Report
 from capplan.report.procurement.xlsx import render_report_xlsx
 from capplan.shapes.plan import plan_document
+from capplan.shapes.procurement import is_bought
 from capplan.specs import load_gpus
 from capplan.specs.fitted import load_power_law
 from capplan.specs.prices import load_prices
@@ -60,11 +61,11 @@ SERVICE = f"service: {{daily: [{DAY}], latency: 1 s, spares: 1}}\nterms: buy\n"
 
 def test_a_service_draws_what_its_hours_say(tmp_path: Path) -> None:
     report, model = with_load(tmp_path, SERVICE)
-    (option,) = (option for option in model.options if option.is_bought)
+    (option,) = (option for option in model.options if is_bought(option))
     times = {fit.batch: fit.latency_s.expected for fit in model.plan.fits}
     # Half of the day nothing comes; in the other half each of the two GPUs (one is spare, both serve) takes 100/s. One
     # sample takes about 2 ms, so that it works on single samples for that share of the time and idles for the rest.
-    assert option.count.gpus_last_year == 2
+    assert option.gpus_by_year[-1] == 2
     busy = 100 * times[1]
     assert busy < 1
     idle = 72 * load_power_law().others.base_fraction
@@ -72,20 +73,20 @@ def test_a_service_draws_what_its_hours_say(tmp_path: Path) -> None:
     mean_card_w = (idle + working) / 2
     # Two servers of cards of 500 W (a spare is a server), which idle at 25 % and reach 60 % at full load. The mean load
     # is that of 100/s on two GPUs that carry rate / 0.7 each with full batches.
-    load = 100 / (2 * option.speed.rate_per_gpu_per_s / 0.70)
+    load = 100 / (2 * option.rate_per_gpu_per_s / 0.70)
     host_w = 500 * (0.25 + 0.35 * load)
     kwh = (2 * mean_card_w + 2 * host_w) / 1000 * 1.35 * 8760
-    assert option.power.energy_kwh_per_year == near(kwh, rel=0.01)  # the program counts activations, too: under 1 %
-    assert option.power.carbon_kg_per_year == near(kwh * 0.481, rel=0.01)
-    assert option.power.nameplate_w == near(2 * 72 + 2 * 500)
+    assert option.energy_kwh_per_year == near(kwh, rel=0.01)  # the program counts activations, too: under 1 %
+    assert option.carbon_kg_per_year == near(kwh * 0.481, rel=0.01)
+    assert option.nameplate_w == near(2 * 72 + 2 * 500)
     at_peak = 2 * working + 2 * 500 * 0.6
-    assert option.power.predicted_peak_w == near(at_peak, rel=0.01)
-    breakdown = option.money.breakdown_usd
+    assert option.predicted_peak_w == near(at_peak, rel=0.01)
+    breakdown = option.breakdown_usd
     assert breakdown is not None
     assert breakdown.energy_usd == near(3 * kwh * 0.10, rel=0.01)
     titles = [column.title for column in power_table(model).columns]
     assert titles[1:4] == ["nameplate kW", "predicted at peak, kW", "mean kW"]
-    assert "other architectures measured" in option.power.power_evidence
+    assert "other architectures measured" in option.power_evidence
     assert report.demand.money.pue == 1.35
 
 
@@ -93,7 +94,7 @@ def test_a_job_draws_that_of_full_batches_while_it_works(tmp_path: Path) -> None
     # 8.64 million samples within a day, once a year, need 100/s of machines that already run.
     load = "job: {samples: 8640000, deadline: 1 d, runs_per_year: 1, start_up: 0 s}\nterms: on-demand\n"
     _, model = with_load(tmp_path, load)
-    option = next(option for option in model.options if option.offer.term == "on-demand")
+    option = next(option for option in model.options if option.term == "on-demand")
     times = {fit.batch: fit.latency_s.expected for fit in model.plan.fits}
     rate = 0.9 * 4 / times[4]  # a job keeps 90 % of the rate of full batches: between those of 2 and of 4 samples
     low, high = 2 / times[2], 4 / times[4]
@@ -102,15 +103,15 @@ def test_a_job_draws_that_of_full_batches_while_it_works(tmp_path: Path) -> None
     hours = 8_640_000 / rate / 3600
     # Rented GPUs are a quarter of a server of four cards each; they are given back.
     kwh = hours * (card + 500 / 4 * 0.6) / 1000 * 1.35
-    assert option.power.energy_kwh_per_year == near(kwh, rel=0.01)
+    assert option.energy_kwh_per_year == near(kwh, rel=0.01)
 
 
 @pytest.mark.office
 @pytest.mark.nightly
 def test_the_workbook_integrates_over_the_hours_of_the_day(tmp_path: Path) -> None:
     report, model = with_load(tmp_path, SERVICE.replace("200, 200,", "350, 120,"))
-    (option,) = (option for option in model.options if option.is_bought)
+    (option,) = (option for option in model.options if is_bought(option))
     rows = rows_of(recalculate(render_report_xlsx(report), tmp_path))
     (row,) = (row for row in rows if row["term"] == "bought")
-    assert row["kWh per year"] == near(option.power.energy_kwh_per_year, rel=1e-9)
-    assert row["USD per year"] == near(option.money.cost_usd_per_year, rel=1e-9)
+    assert row["kWh per year"] == near(option.energy_kwh_per_year, rel=1e-9)
+    assert row["USD per year"] == near(option.cost_usd_per_year, rel=1e-9)

@@ -11,7 +11,8 @@ import pytest
 
 from capplan.report.procurement import figures
 from capplan.report.procurement.render import render_report
-from capplan.report.procurement.types import OptionRow, Report
+from capplan.report.procurement.types import Report
+from capplan.shapes.types import OptionRow
 from tests.report.procurement.made_up import made_report
 
 pytestmark = pytest.mark.slow
@@ -56,16 +57,16 @@ def test_the_amount_of_the_headline_stands_in_every_format_and_inside_its_interv
     [model] = report.models
     choice = model.option(model.verdict.choice)
     assert choice is not None, load.read_text()
-    amount = choice.money.cost_usd_per_year
+    amount = choice.cost_usd_per_year
     assert amount is not None
     verdict = model.verdict
     assert verdict.cost_p10_usd is not None
     assert verdict.cost_p90_usd is not None
     assert verdict.cost_p10_usd <= amount <= verdict.cost_p90_usd
     shown = f"{figures.headline_money(amount)} USD"
-    assert f"{choice.count.gpus} × {choice.gpu_name}" in verdict.sentence
+    assert f"{choice.gpus} × {choice.gpu_name}" in verdict.sentence
     assert shown in verdict.sentence
-    assert f"{choice.count.gpus} × {choice.gpu_name}" in verdict.in_short
+    assert f"{choice.gpus} × {choice.gpu_name}" in verdict.in_short
     assert shown in verdict.in_short
     _assert_every_fleet_is_sized_for_what_is_asked(report, model.options)
     _assert_in_csv_and_json(report, choice)
@@ -76,21 +77,21 @@ def test_the_amount_of_the_headline_stands_in_every_format_and_inside_its_interv
 def _assert_every_fleet_is_sized_for_what_is_asked(report: Report, options: tuple[OptionRow, ...]) -> None:
     share = report.demand.constraints.certainty_fraction
     for option in options:
-        sure = (option.count.carried_fraction or 0.0) >= share - 2e-3
-        assert sure or "carries the load in too few scenarios" in option.evidence.concerns, option.key
-        assert option.stated.stated_gpus <= option.count.gpus
-        if option.money.cost_usd_per_year is not None:
-            assert option.money.total_usd == near(sum(option.money.yearly_usd))
+        sure = (option.carried_fraction or 0.0) >= share - 2e-3
+        assert sure or "carries the load in too few scenarios" in option.concerns, option.key
+        assert option.stated_gpus <= option.gpus
+        if option.cost_usd_per_year is not None:
+            assert option.total_usd == near(sum(option.yearly_usd))
 
 
 def _assert_in_csv_and_json(report: Report, choice: OptionRow) -> None:
     text = render_report(report, ".csv")
     assert isinstance(text, str)
     [row] = [row for row in csv.DictReader(io.StringIO(text)) if row["recommended"] == "True"]
-    assert float(row["cost_usd_per_year"]) == choice.money.cost_usd_per_year
-    assert int(row["gpus"]) == choice.count.gpus
+    assert float(row["cost_usd_per_year"]) == choice.cost_usd_per_year
+    assert int(row["gpus"]) == choice.gpus
     assert sum(float(row[f"yearly_usd_{year}"]) for year in range(report.demand.money.years + 1)) == near(
-        choice.money.total_usd
+        choice.total_usd
     )
 
 
@@ -99,10 +100,10 @@ def _assert_in_tables(report: Report, choice: OptionRow) -> None:
     page, text = render_report(report, ".html"), render_report(report, ".md")
     assert isinstance(page, str)
     assert isinstance(text, str)
-    amount = choice.money.cost_usd_per_year or 0.0
+    amount = choice.cost_usd_per_year or 0.0
     [row] = re.findall(r"<tr><th scope=\"row\">[^<]*\(recommended\)</th>.*?</tr>", page, re.DOTALL)
     cells = re.findall(r">([^<>]*)</t[dh]>", row)
-    assert figures.whole(choice.count.gpus) in cells
+    assert figures.whole(choice.gpus) in cells
     assert any(cell and cell[0].isdigit() and _number(cell) == near(amount, abs=0.51) for cell in cells), cells
     name = figures.option_name(choice)
     rows = [line for line in text.splitlines() if line.startswith(f"| {name} |")]
@@ -121,8 +122,8 @@ def _assert_in_workbook(report: Report, choice: OptionRow) -> None:
     sheet = openpyxl.load_workbook(io.BytesIO(content), data_only=True).worksheets[0]
     found = {str(row[0].value): row[1].value for row in sheet.iter_rows(max_row=40) if row[0].value and len(row) > 1}
     assert found["GPU"] == choice.gpu_name
-    assert found["GPUs in the first year"] == choice.count.gpus
-    assert found["USD per year"] == near(choice.money.cost_usd_per_year)
+    assert found["GPUs in the first year"] == choice.gpus
+    assert found["USD per year"] == near(choice.cost_usd_per_year)
 
 
 @pytest.mark.office
@@ -142,5 +143,5 @@ def test_the_workbook_worked_out_anew_gives_the_headline_untouched(seed: int, tm
     assert isinstance(content, bytes)
     shown = decision(recalculate(with_sentinels(content, {}), tmp_path))
     assert shown["GPU"] == choice.gpu_name
-    assert shown["GPUs in the first year"] == choice.count.gpus
-    assert shown["USD per year"] == near(choice.money.cost_usd_per_year, rel=1e-9)
+    assert shown["GPUs in the first year"] == choice.gpus
+    assert shown["USD per year"] == near(choice.cost_usd_per_year, rel=1e-9)

@@ -52,8 +52,7 @@ def renamed(report: Report, name: str) -> Report:
     models = []
     for model in report.models:
         options = tuple(
-            replace(option, gpu_name=name, offer=replace(option.offer, provider=name, price_source=name))
-            for option in model.options
+            msgspec.structs.replace(option, gpu_name=name, provider=name, price_source=name) for option in model.options
         )
         refusals = tuple(replace(refusal, gpu_name=name, reason=name) for refusal in model.refusals)
         plan = msgspec.structs.replace(

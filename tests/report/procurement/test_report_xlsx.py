@@ -64,15 +64,15 @@ def assert_agrees(rows: list[dict], options) -> None:
     checked = 0
     for row, option in zip(rows, options, strict=True):
         expected = {
-            "GPUs, year 1": option.count.gpus_by_year[0],
-            "servers, year 3": option.count.servers_by_year[2],
-            "GPU-hours, year 3": option.count.gpu_hours_by_year[2],
-            "kWh per year": option.power.energy_kwh_per_year,
-            "USD on the first day": option.money.initial_usd,
-            "USD in all": option.money.total_usd,
-            "USD net present": option.money.present_usd,
-            "USD per year": option.money.cost_usd_per_year,
-            "USD per million samples": option.money.usd_per_million,
+            "GPUs, year 1": option.gpus_by_year[0],
+            "servers, year 3": option.servers_by_year[2],
+            "GPU-hours, year 3": option.gpu_hours_by_year[2],
+            "kWh per year": option.energy_kwh_per_year,
+            "USD on the first day": option.initial_usd,
+            "USD in all": option.total_usd,
+            "USD net present": option.present_usd,
+            "USD per year": option.cost_usd_per_year,
+            "USD per million samples": option.usd_per_million,
         }
         assert row["GPU"] == option.gpu_name
         for head, value in expected.items():
@@ -176,9 +176,9 @@ def test_the_decision_follows_the_rent_factor_as_in_python(tmp_path):
     assert python.key != before.verdict.choice
     content = with_sentinels(render_report_xlsx(made_report("image-service")), {"Rent prices": 20})
     shown = decision(recalculate(content, tmp_path))
-    assert (shown["GPU"], shown["Term"]) == (python.gpu_name, term_words(python.offer.term))
-    assert shown["USD per year"] == near(python.money.cost_usd_per_year, rel=1e-9)
-    assert shown["USD in 3 years"] == near(python.money.total_usd, rel=1e-9)
+    assert (shown["GPU"], shown["Term"]) == (python.gpu_name, term_words(python.term))
+    assert shown["USD per year"] == near(python.cost_usd_per_year, rel=1e-9)
+    assert shown["USD in 3 years"] == near(python.total_usd, rel=1e-9)
 
 
 CHANGED = {
@@ -203,9 +203,9 @@ def test_changed_assumptions_move_the_totals_as_in_python(tmp_path):
     )
     rows = {(row["GPU"], row["term"]): row for row in rows_of(recalculate(content, tmp_path))}
     options = made_report(changed).models[0].options
-    assert any(option.offer.term == "buy" for option in options)
+    assert any(option.term == "buy" for option in options)
     for option in options:
-        if option.money.cost_usd_per_year is not None:
-            row = rows[option.gpu_name, term_words(option.offer.term)]
-            assert row["USD per year"] == near(option.money.cost_usd_per_year, rel=1e-9)
-            assert row["USD in all"] == near(option.money.total_usd, rel=1e-9)
+        if option.cost_usd_per_year is not None:
+            row = rows[option.gpu_name, term_words(option.term)]
+            assert row["USD per year"] == near(option.cost_usd_per_year, rel=1e-9)
+            assert row["USD in all"] == near(option.total_usd, rel=1e-9)

@@ -32,10 +32,11 @@ from capplan.report.procurement.charts.speed import (
 )
 from capplan.report.procurement.choosable import choosable
 from capplan.report.procurement.money_tables import PARTS
-from capplan.report.procurement.types import ModelReport, OptionRow, Report, TornadoRow
+from capplan.report.procurement.types import ModelReport, Report, TornadoRow
 from capplan.report.render import grid
 from capplan.report.sections import Column, figure, words
 from capplan.shapes.plan import intensity
+from capplan.shapes.types import OptionRow
 from capplan.units import SECONDS, counted
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ _BAR_LINE = 28
 def charts(report: Report, model: ModelReport, *, prefix: str) -> tuple[Chart, ...]:
     """Draw all charts that a model's figures allow; the first stands in the summary."""
     drawn: list[Chart | None] = []
-    if any(option.money.cost_usd_per_year is not None for option in model.options):
+    if any(option.cost_usd_per_year is not None for option in model.options):
         drawn += [cost_against_latency(report, model, prefix=prefix), breakdown_chart(report, model, prefix=prefix)]
         drawn += [cost_over_years(report, model, prefix=prefix)]
     drawn.append(latency_over_load(report, model, prefix=prefix))
@@ -74,7 +75,7 @@ def charts(report: Report, model: ModelReport, *, prefix: str) -> tuple[Chart, .
 
 def worth_usd(report: Report, option: OptionRow) -> float | None:
     """Return what options are ranked by: cost per year, or per million samples where no load is stated. [USD]"""
-    return option.money.usd_per_million if report.demand.load.kind == "one-gpu" else option.money.cost_usd_per_year
+    return option.usd_per_million if report.demand.load.kind == "one-gpu" else option.cost_usd_per_year
 
 
 def worth_unit(report: Report) -> str:
@@ -84,9 +85,9 @@ def worth_unit(report: Report) -> str:
 
 def front_points(report: Report, model: ModelReport) -> list[dict[str, Any]]:
     """Return the points of the chart of cost against latency; the choice is named first, then the best few."""
-    shown = [option for option in model.options if option.money.cost_usd_per_year is not None]
+    shown = [option for option in model.options if option.cost_usd_per_year is not None]
     pool = choosable(report, model)
-    first = {option.gpu: option.key for option in reversed(shown) if option.evidence.is_leading}
+    first = {option.gpu: option.key for option in reversed(shown) if option.is_leading}
     labelled = set(list(reversed(first.values()))[:_LABELLED])
     return [
         {
@@ -129,9 +130,9 @@ def _labels(dots: "alt.Chart", *, x: "alt.X", y: "alt.Y") -> "list[alt.Chart]":
 
 def _pace(option: OptionRow) -> float:
     """Return where an option stands across: hours of a run of a job or a training, else its latency in ms."""
-    if option.speed.finish_s is not None:
-        return option.speed.finish_s / SECONDS["h"]
-    return 1e3 * option.response.latency_s.expected
+    if option.finish_s is not None:
+        return option.finish_s / SECONDS["h"]
+    return 1e3 * option.latency_s.expected
 
 
 def most_pace(load: Load) -> float | None:
@@ -222,14 +223,14 @@ def _front_layers(
 
 def _front_table(report: Report, model: ModelReport) -> Grid:
     """Return the figures of the chart of cost against latency."""
-    listed = [option for option in model.options if option.money.cost_usd_per_year is not None][:40]
+    listed = [option for option in model.options if option.cost_usd_per_year is not None][:40]
     digits = figures.column_digits((worth_usd(report, option) for option in listed), whole_from=10.0)
     columns: list[Column[OptionRow]] = [
         words("option", figures.option_name),
         figure(figures.pace_head(report.demand.load), figures.time_cell(listed, figures.pace_s)),
         figure(worth_unit(report), lambda o: figures.fixed(worth_usd(report, o), digits)),
         figure("spare capacity", figures.headroom),
-        words("none cheaper and faster", lambda o: "yes" if o.evidence.on_front else ""),
+        words("none cheaper and faster", lambda o: "yes" if o.on_front else ""),
     ]
     return grid(columns, listed)
 
@@ -245,11 +246,11 @@ def breakdown_rows(options: Sequence[OptionRow], years: int) -> list[dict[str, A
     """Return what each option costs in an average year by part; the residual value is taken off."""
     return [
         {"key": option.key, "name": figures.option_name(option), "bar": bar_name(option), "part": name, "order": place,
-         "usd": getattr(option.money.breakdown_usd, field) / years}
+         "usd": getattr(option.breakdown_usd, field) / years}
         for option in options
-        if option.money.breakdown_usd
+        if option.breakdown_usd
         for place, (name, field) in enumerate(PARTS)
-        if getattr(option.money.breakdown_usd, field)
+        if getattr(option.breakdown_usd, field)
     ]  # fmt: skip
 
 
@@ -301,10 +302,10 @@ def year_rows(options: Sequence[OptionRow]) -> list[dict[str, Any]]:
             "name": figures.option_name(option),
             "bar": _line_name(option, options),
             "year": year,
-            "usd": sum(option.money.yearly_usd[: year + 1]),
+            "usd": sum(option.yearly_usd[: year + 1]),
         }
         for option in options
-        for year in range(len(option.money.yearly_usd))
+        for year in range(len(option.yearly_usd))
     ]
 
 
@@ -356,7 +357,7 @@ def cost_over_years(report: Report, model: ModelReport, *, prefix: str) -> Chart
     )
 
     def summed(year: int) -> Column[OptionRow]:
-        return figure(f"after year {year}", lambda o: f"{sum(o.money.yearly_usd[: year + 1]):,.0f}")
+        return figure(f"after year {year}", lambda o: f"{sum(o.yearly_usd[: year + 1]):,.0f}")
 
     columns: list[Column[OptionRow]] = [words("option", figures.option_name), *map(summed, range(last + 1))]
     content = grid(columns, shown)
@@ -371,9 +372,9 @@ def cost_over_years(report: Report, model: ModelReport, *, prefix: str) -> Chart
 
 def compared(model: ModelReport, *, count: int = 4) -> list[OptionRow]:
     """Return the options that page one compares: the choice, the runner-up, the cheapest to buy and to rent."""
-    priced = [option for option in model.options if option.money.cost_usd_per_year is not None]
+    priced = [option for option in model.options if option.cost_usd_per_year is not None]
     wanted = [model.option(model.verdict.choice), model.option(model.verdict.runner_up)]
-    wanted += [next((o for o in priced if (o.offer.term == "buy") == bought), None) for bought in (True, False)]
+    wanted += [next((o for o in priced if (o.term == "buy") == bought), None) for bought in (True, False)]
     picked = list({option.key: option for option in (*wanted, *priced) if option is not None}.values())
     return picked[:count]
 

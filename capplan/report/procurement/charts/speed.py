@@ -24,19 +24,11 @@ from capplan.report.charts.series import Axes, Series, series_chart
 from capplan.report.narrow import Grid
 from capplan.report.pages.blocks import Chart
 from capplan.report.procurement import figures
-from capplan.report.procurement.types import (
-    FleetOptionRow,
-    FleetRow,
-    ModelReport,
-    OptionRow,
-    PickRow,
-    Report,
-    Roof,
-)
+from capplan.report.procurement.types import FleetOptionRow, FleetRow, ModelReport, PickRow, Report, Roof
 from capplan.report.render import grid
 from capplan.report.sections import Column, figure, words
 from capplan.shapes.plan import all_parts, fits_on, intensity
-from capplan.shapes.types import PlannedFit
+from capplan.shapes.types import OptionRow, PlannedFit
 from capplan.units import format_bytes, format_flops_per_s, format_rate, format_seconds
 
 _GPUS = 4
@@ -135,7 +127,7 @@ def latency_over_load(report: Report, model: ModelReport, *, prefix: str) -> Cha
     load, choice = report.demand.load, model.option(model.verdict.choice)
     if not isinstance(load, Service) or choice is None:
         return None
-    pick = next((pick for pick in model.picks if pick.gpu == choice.gpu and pick.batch == choice.speed.batch), None)
+    pick = next((pick for pick in model.picks if pick.gpu == choice.gpu and pick.batch == choice.batch), None)
     if pick is None or not pick.loads:
         return None
     columns: list[Column[tuple[float, float]]] = [
@@ -194,8 +186,8 @@ def _operating_points(load: Service, choice: OptionRow) -> list[dict[str, Any]]:
     return [
         {"what": words, "rate": load.peak_per_s / gpus, "ms": 1e3 * s}
         for words, gpus, s in (
-            ("all up", choice.count.gpus, choice.response.all_up_latency_s),
-            ("only those needed", choice.count.gpus_needed, choice.response.latency_s.expected),
+            ("all up", choice.gpus, choice.all_up_latency_s),
+            ("only those needed", choice.gpus_needed, choice.latency_s.expected),
         )
         if s is not None
     ]
@@ -207,7 +199,7 @@ def _finite(pick: PickRow) -> list[tuple[float, float]]:
 
 def memory_by_part(model: ModelReport, *, prefix: str) -> Chart:
     """Draw the memory of each leading GPU at its batch, by part, against what is usable."""
-    chosen = {option.gpu: option.speed.batch for option in reversed(model.options)}
+    chosen = {option.gpu: option.batch for option in reversed(model.options)}
     bars = [
         next(fit for fit in fits_on(model.plan, gpu) if fit.batch == chosen[gpu])
         for gpu in leading_gpus(model, count=6)

@@ -10,10 +10,11 @@ from xlsxwriter.utility import xl_rowcol_to_cell
 from capplan.core.gpus.prices import Term
 from capplan.core.serving.load import Load, OneGpu, Service
 from capplan.report.procurement import figures
-from capplan.report.procurement.types import ModelReport, OptionRow, Report
+from capplan.report.procurement.types import ModelReport, Report
 from capplan.report.procurement.workbook.book import Book, cell_text, decimals_of, heading_height, row_height
 from capplan.report.procurement.workbook.columns import places_of
 from capplan.report.procurement.workbook.formulas import FIRST_ROW
+from capplan.shapes.types import OptionRow
 
 TITLE = "Assumptions"
 _HEADS = ("assumption", "value", "low", "high", "unit", "basis", "source")
@@ -173,7 +174,7 @@ def write_cash(book: Book, report: Report, model: ModelReport, suffix: str, name
     shown = [
         (row, option)
         for row, option in enumerate(model.options, start=FIRST_ROW)
-        if option.money.cost_usd_per_year is not None
+        if option.cost_usd_per_year is not None
     ][:_SHOWN]
     if not shown or isinstance(report.demand.load, OneGpu):
         return
@@ -195,9 +196,9 @@ def write_cash(book: Book, report: Report, model: ModelReport, suffix: str, name
 
 def _write_row(book: Book, sheet: Any, row: int, option: OptionRow, formulas: Sequence[str]) -> None:
     """Write one option's outlays, and what they add up to by the end of each year."""
-    form, paid = book.looks.number["#,##0"], option.money.yearly_usd
+    form, paid = book.looks.number["#,##0"], option.yearly_usd
     sheet.write_string(row, 0, cell_text(figures.option_name(option)))
-    sheet.write_string(row, 1, figures.term_words(option.offer.term))
+    sheet.write_string(row, 1, figures.term_words(option.term))
     for year, formula in enumerate(formulas):
         sheet.write_formula(row, 2 + year, formula, form, paid[year])
         start, stop = xl_rowcol_to_cell(row, 2), xl_rowcol_to_cell(row, 2 + year)
@@ -226,7 +227,7 @@ def _draw_sums(book: Book, sheet: Any, *, count: int, years: int) -> None:
 
 def _paid(option: OptionRow, cells: Mapping[str, str], year: int, names: Mapping[str, str], years: int) -> str:
     """Write the formula of what an option pays on the first day (year 0) or at the end of a year."""
-    if option.offer.term != Term.BUY:
+    if option.term != Term.BUY:
         rent = f"{cells['price']}*{names['rent_price_factor']}"
         return f"={cells[f'hours{year - 1}']}*{rent}" if year else "=0"
     if year == 0:

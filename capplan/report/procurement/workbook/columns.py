@@ -14,9 +14,11 @@ from capplan.core.serving.load import Job, OneGpu, TrainingPurchase
 from capplan.report.procurement import figures
 from capplan.report.procurement.choosable import choosable
 from capplan.report.procurement.tables import latency_words
-from capplan.report.procurement.types import ModelReport, OptionRow, Report
+from capplan.report.procurement.types import ModelReport, Report
 from capplan.report.procurement.workbook.book import LINE_POINTS, Book, cell_text, heading_height
 from capplan.report.procurement.workbook.formulas import FIRST_ROW, Formulas
+from capplan.shapes.procurement import has_reserve, is_bought
+from capplan.shapes.types import OptionRow
 from capplan.units import SECONDS
 
 Value = float | int | str | None
@@ -57,9 +59,9 @@ def _offer_columns(report: Report) -> Iterator[SheetColumn]:
     """Yield who offers which GPU at which price."""
     column = partial(SheetColumn, is_printed=True)
     yield column(key="gpu", title="GPU", value=lambda o: o.gpu_name, width=34)
-    yield column(key="term", title="term", value=lambda o: figures.term_words(o.offer.term), width=20)
+    yield column(key="term", title="term", value=lambda o: figures.term_words(o.term), width=20)
     yield column(key="offer", title="offer", value=figures.offer, width=34)
-    yield column(key="day", title="price of", value=lambda o: str(o.offer.price_date or ""), width=11)
+    yield column(key="day", title="price of", value=lambda o: str(o.price_date or ""), width=11)
     price = partial(_listed, report)
     yield column(key="price", title="listed price, USD per GPU-hour or GPU", value=price, digits="0.0000", width=12)
 
@@ -68,22 +70,20 @@ def _result_columns(report: Report, model: ModelReport, pool: frozenset[str]) ->
     """Yield what an option takes and costs, and whether it may be recommended, as those of the pool may."""
     column = partial(SheetColumn, is_printed=True)
     latency = partial(column, key="latency", title="latency, s", digits="0.000000", width=11)
-    yield latency(value=lambda o: o.response.latency_s.expected)
+    yield latency(value=lambda o: o.latency_s.expected)
     if isinstance(report.demand.load, Job | TrainingPurchase):
         finish = partial(column, key="finish", title="hours until a run is finished", digits="#,##0.00", width=11)
-        yield finish(value=lambda o: None if o.speed.finish_s is None else o.speed.finish_s / SECONDS["h"])
+        yield finish(value=lambda o: None if o.finish_s is None else o.finish_s / SECONDS["h"])
     for key, title, field in (
         ("initial", "USD on the first day", "initial_usd"), ("annual", "USD per year", "cost_usd_per_year"),
         ("total", "USD in all", "total_usd"),
     ):  # fmt: skip
-        yield column(key=key, title=title, value=partial(_money, field), digits="#,##0.00")
-    if any(row.has_reserve for row in model.options):
-        yield column(
-            key="fewer", title="GPUs as stated", value=lambda o: o.stated.stated_gpus, digits="#,##0", width=10
-        )
+        yield column(key=key, title=title, value=partial(_field, field), digits="#,##0.00")
+    if any(has_reserve(row) for row in model.options):
+        yield column(key="fewer", title="GPUs as stated", value=lambda o: o.stated_gpus, digits="#,##0", width=10)
         stated = partial(column, key="less", title="USD per year as stated", digits="#,##0.00")
-        yield stated(value=lambda o: o.stated.stated_cost_usd_per_year)
-    million = partial(_money, "usd_per_million")
+        yield stated(value=lambda o: o.stated_cost_usd_per_year)
+    million = partial(_field, "usd_per_million")
     yield column(key="million", title=f"USD per million {model.items}", value=million, digits="0.0000", width=12)
     may = partial(column, key="may", title="may be recommended", width=14)
     yield may(value=lambda o: "yes" if o.key in pool else "no")
@@ -91,35 +91,35 @@ def _result_columns(report: Report, model: ModelReport, pool: frozenset[str]) ->
 
 def _speed_columns(report: Report) -> Iterator[SheetColumn]:
     """Yield how fast one GPU is, and how GPUs are bought."""
-    yield SheetColumn(key="batch", title="batch", value=lambda o: o.speed.batch, digits="#,##0")
+    yield SheetColumn(key="batch", title="batch", value=lambda o: o.batch, digits="#,##0")
     rate = partial(SheetColumn, key="rate", title=f"{report.items}/s per GPU", digits="#,##0.00")
-    yield rate(value=lambda o: o.speed.rate_per_gpu_per_s)
+    yield rate(value=lambda o: o.rate_per_gpu_per_s)
     if isinstance(report.demand.load, TrainingPurchase):
         for key, title, field in (
             ("alone", "samples/s alone", "rate_alone_per_s"),
             ("within", "samples/s in one server", "rate_within_server_per_s"),
             ("across", "samples/s across servers", "rate_across_servers_per_s"),
         ):
-            yield SheetColumn(key=key, title=title, value=partial(_speed, field), digits="#,##0.00")
+            yield SheetColumn(key=key, title=title, value=partial(_field, field), digits="#,##0.00")
     if not isinstance(report.demand.load, OneGpu):
         reserve = partial(SheetColumn, key="reserve", title="sized for, × the load", digits="0.0000")
-        yield reserve(value=lambda o: o.count.reserve_factor)
+        yield reserve(value=lambda o: o.reserve_factor)
     slots = partial(SheetColumn, key="slots", title="GPUs per server or instance", digits="#,##0")
-    yield slots(value=lambda o: o.count.server_slots)
-    yield SheetColumn(key="full", title="comes only full", value=lambda o: "yes" if o.count.full_servers else "no")
-    yield SheetColumn(key="tdp", title="power limit of a GPU, W", value=lambda o: o.power.tdp_w, digits="#,##0")
+    yield slots(value=lambda o: o.server_slots)
+    yield SheetColumn(key="full", title="comes only full", value=lambda o: "yes" if o.full_servers else "no")
+    yield SheetColumn(key="tdp", title="power limit of a GPU, W", value=lambda o: o.tdp_w, digits="#,##0")
 
 
 def _working_columns(report: Report, model: ModelReport, pool: frozenset[str]) -> Iterator[SheetColumn]:
     """Yield energy, the parts of the money, and what options of the pool are ranked by."""
     yield from _power_columns(model)
     kwh = partial(SheetColumn, key="kwh", title="kWh per year", digits="#,##0.00")
-    yield kwh(value=lambda o: o.power.energy_kwh_per_year)
+    yield kwh(value=lambda o: o.energy_kwh_per_year)
     for key, title, field in (
         ("running", "USD per year running (first year)", "running_usd_per_year"),
         ("residual", "USD residual value", "residual_usd"), ("present", "USD net present", "present_usd"),
     ):  # fmt: skip
-        yield SheetColumn(key=key, title=title, value=partial(_money, field), digits="#,##0.00")
+        yield SheetColumn(key=key, title=title, value=partial(_field, field), digits="#,##0.00")
     yield SheetColumn(key="worth", title="ranked by", value=lambda o: _worth(report, o, pool), digits="#,##0.00")
     yield SheetColumn(key="name", title="option", value=figures.option_name, width=34)
     yield SheetColumn(key="best", title="cheapest of those", value=lambda _: 0, digits="#,##0")
@@ -128,10 +128,10 @@ def _working_columns(report: Report, model: ModelReport, pool: frozenset[str]) -
 def _power_columns(model: ModelReport) -> Iterator[SheetColumn]:
     """Yield what a GPU draws: idle, in use, and its curve over the rate as points and how the slope turns at each."""
     used = partial(SheetColumn, key="used", title="W of a GPU in use", digits="#,##0.00")
-    yield used(value=lambda o: o.power.card_used_w)
+    yield used(value=lambda o: o.card_used_w)
     idle = partial(SheetColumn, key="idle", title="W of an idle GPU", digits="#,##0.00")
-    yield idle(value=lambda o: o.power.card_watts[0] if o.power.card_watts else None)
-    count = max((len(option.power.card_watts) for option in model.options), default=0)
+    yield idle(value=lambda o: o.card_watts[0] if o.card_watts else None)
+    count = max((len(option.card_watts) for option in model.options), default=0)
     for place in range(count):
         title = f"samples/s at point {place + 1} of its power"
         yield SheetColumn(key=f"knot{place}", title=title, value=partial(_point, place), digits="#,##0.00")
@@ -141,26 +141,21 @@ def _power_columns(model: ModelReport) -> Iterator[SheetColumn]:
 
 
 def _point(place: int, option: OptionRow) -> Value:
-    rates = option.power.card_rates_per_s
+    rates = option.card_rates_per_s
     return rates[place] if place < len(rates) else None
 
 
 def _turn(place: int, option: OptionRow) -> Value:
     """Return by how much the slope of a GPU's power over its rate changes at a point; it is flat beyond the last."""
-    points = list(zip(option.power.card_rates_per_s, option.power.card_watts, strict=True))
+    points = list(zip(option.card_rates_per_s, option.card_watts, strict=True))
     if place >= len(points):
         return None
     slopes = [0.0, *((w - v) / (y - x) for (x, v), (y, w) in pairwise(points)), 0.0]
     return slopes[place + 1] - slopes[place]
 
 
-def _money(field: str, option: OptionRow) -> Value:
-    value: Value = getattr(option.money, field)
-    return value
-
-
-def _speed(field: str, option: OptionRow) -> Value:
-    value: Value = getattr(option.speed, field)
+def _field(field: str, option: OptionRow) -> Value:
+    value: Value = getattr(option, field)
     return value
 
 
@@ -169,21 +164,21 @@ def _worth(report: Report, option: OptionRow, pool: frozenset[str]) -> Value:
     if option.key not in pool:
         return "no"
     one_gpu = isinstance(report.demand.load, OneGpu)
-    cost = option.money.usd_per_million if one_gpu else option.money.cost_usd_per_year
-    return None if cost is None else cost * option.evidence.aged_factor
+    cost = option.usd_per_million if one_gpu else option.cost_usd_per_year
+    return None if cost is None else cost * option.aged_factor
 
 
 def _listed(report: Report, option: OptionRow) -> float | None:
     """Return an option's price as it is listed, before the factor of the assumptions."""
-    kind = "purchase_price_factor" if option.offer.term == Term.BUY else "rent_price_factor"
-    return None if option.offer.price_usd is None else option.offer.price_usd / factor_of(report.assumptions, kind)
+    kind = "purchase_price_factor" if option.term == Term.BUY else "rent_price_factor"
+    return None if option.price_usd is None else option.price_usd / factor_of(report.assumptions, kind)
 
 
 def _year_columns(year: int) -> list[SheetColumn]:
     name = f"year {year + 1}"
 
     def of_year(field: str, option: OptionRow) -> Value:
-        value: Value = getattr(option.count, field)[year]
+        value: Value = getattr(option, field)[year]
         return value
 
     pick = partial(partial, of_year)
@@ -248,12 +243,12 @@ def _write_value(
         sheet.write_formula(row, place, formula, form, value)
     elif value is None:
         is_curve = column.key.startswith(("knot", "turn"))
-        is_known_empty = not column.digits or is_curve or (column.key == "residual" and not option.is_bought)
+        is_known_empty = not column.digits or is_curve or (column.key == "residual" and not is_bought(option))
         sheet.write_string(row, place, "" if is_known_empty else figures.UNKNOWN, looks.right)
     elif isinstance(value, str):
         sheet.write_string(row, place, cell_text(value), looks.left if place else looks.chosen if is_choice else None)
     elif column.key == "price":
-        sheet.write_number(row, place, value, looks.inputs[0 if option.is_bought else 4])
+        sheet.write_number(row, place, value, looks.inputs[0 if is_bought(option) else 4])
         message = {"error_title": "Not possible", "error_message": "A price must be a number above 0."}
         sheet.data_validation(
             row, place, row, place,

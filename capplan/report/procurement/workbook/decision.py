@@ -6,12 +6,12 @@ from typing import Any
 
 from capplan.report.pages.blocks import Cards, GridTable, Page
 from capplan.report.procurement import figures
-from capplan.report.procurement.types import ModelReport, OptionRow, Report
+from capplan.report.procurement.types import ModelReport, Report
 from capplan.report.procurement.workbook.book import LINE_POINTS, Book, cell_text, heading_height
 from capplan.report.procurement.workbook.columns import places_of
 from capplan.report.procurement.workbook.formulas import FIRST_ROW
 from capplan.report.sections import Block, KeyFigure, LineRole, Lines, Medium, Section, text_of
-from capplan.shapes.types import PlannedFit
+from capplan.shapes.types import OptionRow, PlannedFit
 from capplan.units import counted
 
 _WIDTHS = (48.0, 28.0, *(13.0,) * 10, 30.0)
@@ -118,22 +118,22 @@ def _write_live(page: _Sheet, report: Report, model: ModelReport, suffix: str, r
 
 def _live_figures(choice: OptionRow, years: int) -> list[tuple[str, str, Any, str]]:
     """Return label, column, value and format of each figure that follows the shaded cells."""
-    money, by_year = choice.money, choice.count.gpus_by_year
+    by_year = choice.gpus_by_year
     return [
-        ("GPU", "gpu", choice.gpu_name, ""), ("Term", "term", figures.term_words(choice.offer.term), ""),
+        ("GPU", "gpu", choice.gpu_name, ""), ("Term", "term", figures.term_words(choice.term), ""),
         ("Offer", "offer", figures.offer(choice), ""),
         ("GPUs in the first year", "gpus0", by_year[0], "#,##0"),
         ("GPUs in the last year", f"gpus{years - 1}", by_year[-1], "#,##0"),
-        ("USD per year", "annual", money.cost_usd_per_year, "#,##0"),
-        (f"USD in {counted(years, 'year')}", "total", money.total_usd, "#,##0"),
-        ("USD on the first day (capex)", "initial", money.initial_usd, "#,##0"),
-        ("USD per million samples", "million", money.usd_per_million, "0.0000"),
+        ("USD per year", "annual", choice.cost_usd_per_year, "#,##0"),
+        (f"USD in {counted(years, 'year')}", "total", choice.total_usd, "#,##0"),
+        ("USD on the first day (capex)", "initial", choice.initial_usd, "#,##0"),
+        ("USD per million samples", "million", choice.usd_per_million, "0.0000"),
     ]  # fmt: skip
 
 
 def _draw_costs(page: _Sheet, model: ModelReport, name: str, row: int, columns: tuple[str, str]) -> None:
     """Place a native bar chart of the leading options' yearly cost beside the live figures."""
-    last = FIRST_ROW - 1 + min(10, sum(option.money.cost_usd_per_year is not None for option in model.options))
+    last = FIRST_ROW - 1 + min(10, sum(option.cost_usd_per_year is not None for option in model.options))
     categories, values = (f"={name}!${letters}${FIRST_ROW}:${letters}${last}" for letters in columns)
     chart = page.book.file.add_chart({"type": "bar"})
     chart.add_series({"name": "USD per year", "categories": categories, "values": values, "fill": {"color": "#1f6fc4"}})

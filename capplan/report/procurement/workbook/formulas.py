@@ -8,7 +8,9 @@ from capplan.core import formulas as money
 from capplan.core.gpus.prices import COMMITMENT_YEARS, Term
 from capplan.core.serving.load import Job, OneGpu, Service, TrainingPurchase
 from capplan.report.procurement.formulas import spreadsheet
-from capplan.report.procurement.types import OptionRow, Report
+from capplan.report.procurement.types import Report
+from capplan.shapes.procurement import is_bought
+from capplan.shapes.types import OptionRow
 
 FIRST_ROW = 4
 """The row of the first option in the sheet of options, counted from 1."""
@@ -31,8 +33,8 @@ class Formulas:
 
     def of_row(self) -> dict[str, str]:
         """Return the formulas of the row's cells that are computed, by the key of their column."""
-        amounts = self._bought() if self.option.offer.term == Term.BUY else self._rented()
-        if self.option.offer.price_usd is None:
+        amounts = self._bought() if self.option.term == Term.BUY else self._rented()
+        if self.option.price_usd is None:
             amounts = {key: amounts[key] for key in ("kwh", "used")}
         found = {"best": self._best(), **amounts}
         if "finish" in self.places:
@@ -53,7 +55,7 @@ class Formulas:
         """The spare servers: an input, or as many as this option's availability takes."""
         load = self.report.demand.load
         if isinstance(load, Service) and load.availability_fraction is not None:
-            return str(self.option.count.spares)
+            return str(self.option.spares)
         return self.names["spares"]
 
     @property
@@ -87,7 +89,7 @@ class Formulas:
     @property
     def _is_by_hour(self) -> bool:
         """Return True for what is rented by the hour, and so may follow a service's hours of use."""
-        return not (self.option.is_bought or self._commitment or self.option.offer.price_usd is None)
+        return not (is_bought(self.option) or self._commitment or self.option.price_usd is None)
 
     def _hours_of_use(self, load: Service, year: int) -> str:
         """Write the GPU-hours of whole machines that follow the levels of a service's load."""
@@ -147,29 +149,29 @@ class Formulas:
 
     @property
     def _commitment(self) -> int:
-        return COMMITMENT_YEARS.get(Term(self.option.offer.term), 0) if self.option.offer.term in list(Term) else 0
+        return COMMITMENT_YEARS.get(Term(self.option.term), 0) if self.option.term in list(Term) else 0
 
     def _signed_for(self, year: int) -> int:
         """Return the year, counted from 1, whose peak a year's fleet is sized for."""
-        if self.option.offer.term == Term.BUY:
+        if self.option.term == Term.BUY:
             return self._years
         years = self._commitment or 1
         return min(self._years, year // years * years + years)
 
     def _worked(self, year: int) -> str:
         """Write the formula of the GPU-hours that a job's work takes, redundancy included."""
-        runs, minimum_s = self.names["runs_per_year"], repr(self.option.offer.minimum_s or 0.0)
+        runs, minimum_s = self.names["runs_per_year"], repr(self.option.minimum_s or 0.0)
         run = self._run_hours(year, f"{self._cell(f'samples{year}')}/{runs}")
         return spreadsheet(money.worked_hours, self._cell(f"gpus{year}"), runs, run, minimum_s)
 
     @property
     def _counted_year(self) -> int:
         """The year whose fleet's energy is counted, from 0: the last one's for what is bought."""
-        return self._years - 1 if self.option.is_bought else 0
+        return self._years - 1 if is_bought(self.option) else 0
 
     def _used_card_w(self) -> str:
         """Write the formula of a GPU's mean draw while in use: its curve over the rates of the day's hours."""
-        load, count = self.report.demand.load, len(self.option.power.card_watts)
+        load, count = self.report.demand.load, len(self.option.card_watts)
         if not count:
             return self._cell("tdp")
         rate, hours = self._cell("rate"), "1"
@@ -194,13 +196,13 @@ class Formulas:
 
     def _servers(self, year: int) -> str:
         """Write the servers around a year's fleet: a rented instance is a part of one."""
-        if self.option.is_bought:
+        if is_bought(self.option):
             return self._cell(f"servers{year}")
         return f"{self._cell(f'gpus{year}')}/{self.names[f'gpus_per_server_{self._kind}']}"
 
     @property
     def _kind(self) -> str:
-        return "sxm" if self.option.power.is_board else "pcie"
+        return "sxm" if self.option.is_board else "pcie"
 
     def _energy(self) -> str:
         names, year = self.names, self._counted_year
@@ -218,14 +220,14 @@ class Formulas:
             card_w = spreadsheet(money.card_w, self._cell(card), names["card_power_factor"], self._cell("tdp"))
             return spreadsheet(money.drawn_w, gpus, card_w, self._servers(year), spreadsheet(money.host_w, *host))
 
-        stays_on = "1" if self.option.is_bought or self._commitment else "0"
+        stays_on = "1" if is_bought(self.option) or self._commitment else "0"
         mean_w = spreadsheet(money.average_w, busy, drawn("used", load), drawn("idle", "0"), stays_on)
         return spreadsheet(money.kwh_per_year, mean_w, names["pue"])
 
     def _bought(self) -> dict[str, str]:
         names, last, years = self.names, self._years - 1, str(self._years)
         gpus, servers = self._cell(f"gpus{last}"), self._cell(f"servers{last}")
-        chassis = "0" if self.option.offer.includes_server else names[f"chassis_usd_{self._kind}"]
+        chassis = "0" if self.option.includes_server else names[f"chassis_usd_{self._kind}"]
         price = f"{self._cell('price')}*{names['purchase_price_factor']}"
         hardware = spreadsheet(money.hardware_usd, gpus, price, servers, chassis)
         nameplate = spreadsheet(money.drawn_w, gpus, self._cell("tdp"), servers, names[f"host_w_{self._kind}"])
@@ -273,6 +275,6 @@ class Formulas:
             "million": spreadsheet(money.usd_per_million, self._cell("annual"), years, samples),
             "worth": (
                 f'IF({self._cell("may")}="yes",{self._cell("million" if self._one_gpu else "annual")}'
-                f'*{self.option.evidence.aged_factor!r},"no")'
+                f'*{self.option.aged_factor!r},"no")'
             ),
         }

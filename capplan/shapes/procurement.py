@@ -1,0 +1,336 @@
+"""The shape of one option of a procurement report: a GPU under one term, its fleet, response, power and cost."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Final
+
+from capplan.core.economics.cost import OwnedCost, RentedCost, break_even, payback_years
+from capplan.core.economics.decide import Answer, Stress
+from capplan.core.economics.options import ProcurementOption, comes_on_boards, reliability, server_of, slots_of
+from capplan.core.gpus.prices import Price, PurchasePrice, Term
+from capplan.core.numbers import Interval
+from capplan.core.serving.load import Service
+from capplan.core.serving.response import PCIE, Candidate, HostLimit, PowerCurve, SpeedTier
+from capplan.core.serving.servers import concurrency, months_until_exhausted
+from capplan.shapes.shape import Shape, figure, reads
+from capplan.shapes.types import PlannedFit
+
+if TYPE_CHECKING:
+    from capplan.shapes.types import OptionRow
+
+
+@dataclass(frozen=True)
+class DecidedOption:
+    """An option of a decision, and the plan's estimate of its GPU at the batch that it runs.
+
+    `rank` counts the options with a price, the best first; `speed` is how well that estimate is known.
+    """
+
+    option: ProcurementOption
+    answer: Answer
+    estimate: PlannedFit
+    rank: int | None
+    speed: SpeedTier
+
+    @property
+    def candidate(self) -> Candidate:
+        """Return the GPU with its estimates."""
+        return self.option.sizing.capacity.candidate
+
+    @property
+    def price(self) -> Price | PurchasePrice | None:
+        """Return what is paid for one GPU."""
+        return self.option.rent or self.option.purchase
+
+    @property
+    def owned(self) -> OwnedCost | None:
+        """Return the cost of a purchase."""
+        return self.option.cost if isinstance(self.option.cost, OwnedCost) else None
+
+    @property
+    def stated(self) -> ProcurementOption:
+        """Return the option with the fleet for the load as stated."""
+        return self.answer.stated[self.option.key]
+
+    @property
+    def stress(self) -> Stress | None:
+        """Return what requests see with all servers up, with one down, and at twice the peak."""
+        return self.answer.stress.get(self.option.key)
+
+    @cached_property
+    def host(self) -> HostLimit | None:
+        """Return what limits how fast the host feeds one GPU."""
+        return min(self.candidate.host_limits, key=lambda limit: limit.rate_per_s, default=None)
+
+    @cached_property
+    def curve(self) -> PowerCurve | None:
+        """Return what one GPU draws over its rate."""
+        return self.candidate.power_curve(self.option.operating_point.largest_batch)
+
+    @cached_property
+    def latencies_s(self) -> tuple[Interval, float, float | None]:
+        """Return the latency that counts, with the simulation's interval, and its values if the estimate is off."""
+        sizing = self.option.sizing
+        response, batch = sizing.response, sizing.batch_latency_s
+        if response is None or response.percentile_s is None:
+            return batch, batch.low, batch.high
+        middle = response.percentile_s
+        low, high = (
+            sizing.percentile_s(response.rate_per_s, latency_factor=end / batch.expected)
+            for end in (batch.low, batch.high)
+        )
+        return middle, min(low or middle.low, middle.expected), high
+
+    @cached_property
+    def best_rent(self) -> tuple[str, RentedCost] | None:
+        """Return key and cost of the cheapest rent of the GPU that may be chosen, against which its purchase is set."""
+        for other in self.answer.ranked:
+            if other.gpu == self.option.gpu and isinstance(other.cost, RentedCost):
+                return other.key, other.cost
+        return None
+
+    @cached_property
+    def break_even(self) -> tuple[float, str] | None:
+        """Return the hours of use a year above which buying beats renting on demand, and that offer's name."""
+        offers = [p for p in self.answer.case.rents if p.gpu == self.option.gpu and p.term is Term.ON_DEMAND]
+        rent = min(offers, key=lambda p: p.is_marketplace or p.is_beside_sound or p.is_own_beside, default=None)
+        if rent is None or self.owned is None:
+            return None
+        hours = break_even(self.owned, gpus=self.option.fleets[-1].gpus, rent=rent)
+        return hours, f"{rent.provider} {rent.instance or ''} on demand".replace("  ", " ")
+
+
+def _provider(row: DecidedOption) -> str | None:
+    rent, purchase = row.option.rent, row.option.purchase
+    return rent.provider if rent else purchase.seller if purchase else None
+
+
+def _price_usd(row: DecidedOption) -> float | None:
+    rent, purchase = row.option.rent, row.option.purchase
+    return rent.usd_per_hour if rent else purchase.usd if purchase else None
+
+
+def _price_unit(row: DecidedOption) -> str | None:
+    return "USD per GPU and hour" if row.option.rent else "USD per GPU" if row.option.purchase else None
+
+
+def _is_host_bound(row: DecidedOption) -> bool:
+    point = row.option.operating_point
+    alone_per_s = point.parallel.alone_per_s if point.parallel else point.rate_per_s
+    return alone_per_s >= row.option.sizing.capacity.host_per_s * (1 - 1e-9)
+
+
+def _pcie_per_s(row: DecidedOption) -> float | None:
+    return next((limit.rate_per_s for limit in row.candidate.host_limits if limit.name == PCIE), None)
+
+
+def _scaling_fraction(row: DecidedOption) -> float | None:
+    point = row.option.operating_point
+    return point.rate_per_s / point.parallel.alone_per_s if point.parallel else None
+
+
+def _link(row: DecidedOption) -> str | None:
+    exchange, fleet = row.candidate.exchange, row.option.fleet
+    working = fleet.servers - fleet.spares
+    if exchange is None or row.option.operating_point.parallel is None or working * fleet.gpus_per_server == 1:
+        return None
+    if working == 1:
+        return exchange.inside_name
+    return f"the network at {exchange.network_bytes_per_s * 8 / 1e9:g} Gbit/s per GPU"
+
+
+def _in_flight(row: DecidedOption) -> float | None:
+    response, load = row.option.sizing.response, row.answer.demand.load
+    if response is None or not response.mean_s or not isinstance(load, Service):
+        return None
+    return concurrency(rate_per_s=load.peak_per_s, response_s=response.mean_s.expected)
+
+
+def _months_until_full(row: DecidedOption) -> float | None:
+    load, last = row.answer.demand.load, row.option.fleets[-1]
+    if not isinstance(load, Service):
+        return None
+    return months_until_exhausted(
+        capacity_per_s=(last.gpus - last.spares * last.gpus_per_server) * row.option.operating_point.rate_per_s,
+        peak_per_s=load.peak_per_s,
+        growth_per_year_fraction=load.growth_per_year_fraction,
+    )
+
+
+def _availability(row: DecidedOption) -> float:
+    return reliability(row.answer.demand.load, row.answer.case.money).of_fleet(row.option.fleet)
+
+
+def _initial_usd(row: DecidedOption) -> float | None:
+    return row.owned.initial if row.owned else 0.0 if row.option.cost else None
+
+
+def _running_usd(row: DecidedOption) -> float | None:
+    cost = row.option.cost
+    return row.owned.running_per_year if row.owned else cost.yearly[1] if cost else None
+
+
+def _payback_years(row: DecidedOption) -> float | None:
+    return payback_years(row.owned, row.best_rent[1]) if row.owned and row.best_rent else None
+
+
+# fmt: off
+_OFFER = (
+    figure("term", reads(str, lambda row: row.option.term.value if row.option.term else "no price")),
+    figure("provider", _provider, "who offers the GPU"),
+    figure("region", "option.rent.region"),
+    figure("instance", "option.rent.instance"),
+    figure("price_usd", _price_usd, "of one GPU, by the hour for rents"),
+    figure("price_unit", _price_unit),
+    figure("price_date", "price.date"),
+    figure("price_source", "price.source"),
+    figure("price_tier", reads(str | None, lambda row: row.price and row.price.tier.value)),
+    figure("price_known_by", "price.known_by"),
+    figure("price_date_is", reads(str | None, lambda row: row.price and row.price.date_is.value)),
+    figure("includes_server", reads(bool, lambda row: bool(row.option.purchase and row.option.purchase.includes_server))),
+    figure("is_marketplace", reads(bool, lambda row: bool(row.option.rent and row.option.rent.is_marketplace))),
+    figure("is_beside_sound", reads(bool, lambda row: bool(row.option.rent and row.option.rent.is_beside_sound)),
+        "a cheaper offer of weaker evidence beside the sound one of its GPU and term"),
+    figure("is_own_beside", reads(bool, lambda row: bool(row.option.rent and row.option.rent.is_own_beside)),
+        "your own quote beside an offer that costs less"),
+    figure("sku", "price.quote.sku", "the part number that a quote states"),
+    figure("price_valid_until", "price.quote.valid_until", "the last day on which a quote's price holds"),
+    figure("lead_time_days", "price.quote.lead_time_days", "from order to delivery"),
+    figure("warranty_years", "price.quote.warranty_years"),
+    figure("upfront_fraction", "option.rent.upfront_fraction",
+        "the share of a commitment that is paid on the first day"),
+    figure("minimum_s", "option.rent.minimum_s", "the shortest time that is charged"),
+    figure("country", "option.rent.country", "where the machines stand"),
+)
+_EVIDENCE = (
+    figure("speed_tier", reads(str, lambda row: row.speed.value)),
+    figure("speed_evidence", "estimate.evidence_reason"),
+    figure("concerns", reads(tuple[str, ...],
+        lambda row: tuple(concern.value for concern in row.answer.standards.concerns(row.option)))),
+    figure("certain_fit", reads(bool, lambda row: row.answer.standards.fits_certainly(row.option))),
+    figure("violations", reads(tuple[str, ...], lambda row: row.answer.standards.violations(row.option)),
+        "the caps that it exceeds"),
+    figure("is_leading", reads(bool, lambda row: row.option.key in row.answer.leading), "the main table shows it"),
+    figure("on_front", reads(bool, lambda row: row.option.key in row.answer.recommendation.front),
+        "none is cheaper and faster"),
+    figure("aged_factor", reads(float, lambda row: row.answer.standards.aged_factor(row.option)),
+        "what its price may have risen by since it was current, by which it is ranked"),
+)
+_SPEED = (
+    figure("batch", "option.operating_point.largest_batch"),
+    figure("rate_per_gpu_per_s", "option.operating_point.rate_per_s"),
+    figure("batch_latency_s", reads(Interval, lambda row: row.estimate.latency_s.interval)),
+    figure("finish_s", "option.finish_s", "how long the fleet takes for one run; null for a service"),
+    figure("host_limit", "host.name", "what limits how fast the host feeds one GPU"),
+    figure("host_per_s", "host.rate_per_s", "what that feeds to one GPU at most"),
+    figure("is_host_bound", _is_host_bound),
+    figure("pcie_per_s", _pcie_per_s, "what PCIe alone would feed"),
+    figure("scaling_fraction", _scaling_fraction,
+        "the share of its rate that a GPU keeps beside the others of a training"),
+    figure("link", _link, "over which GPUs that train together exchange gradients"),
+    figure("rate_alone_per_s", "option.operating_point.parallel.alone_per_s"),
+    figure("rate_within_server_per_s", "option.operating_point.parallel.within_per_s"),
+    figure("rate_across_servers_per_s", "option.operating_point.parallel.across_per_s"),
+)
+_RESPONSE = (
+    figure("latency_s", reads(Interval, lambda row: row.latencies_s[0]),
+        "the percentile at today's peak with only the needed GPUs up, of jobs the time of a full batch; its ends are "
+        "those of the simulation"),
+    figure("latency_if_fast_s", reads(float, lambda row: row.latencies_s[1]),
+        "at the low end of the estimate's interval"),
+    figure("latency_if_slow_s", reads(float | None, lambda row: row.latencies_s[2]),
+        "at its high end; null: work piles up without end"),
+    figure("load_fraction", "option.sizing.response.load_fraction"),
+    figure("busy_fraction", "option.sizing.response.busy_fraction"),
+    figure("mean_batch", "option.sizing.response.batch"),
+    figure("in_flight", _in_flight),
+    figure("all_up_latency_s", "stress.all_up_s"),
+    figure("all_up_load_fraction", "stress.all_up_load_fraction"),
+    figure("one_down_latency_s", "stress.one_down_s"),
+    figure("one_down_load_fraction", "stress.one_down_load_fraction"),
+    figure("doubled_latency_s", "stress.doubled_s"),
+)
+_COUNT = (
+    figure("reserve_factor", "option.reserve", "the fleet is sized for this many times the load"),
+    figure("carried_fraction", reads(float | None, lambda row: row.answer.carried.get(row.option.key)),
+        "the share of the scenarios that the fleet carries; null where no load is stated"),
+    figure("gpus_needed", "option.fleet.need"),
+    figure("gpus", "option.fleet.gpus"),
+    figure("servers", "option.fleet.servers"),
+    figure("needs_by_year", reads(tuple[int, ...], lambda row: tuple(fleet.need for fleet in row.option.fleets))),
+    figure("gpus_by_year", reads(tuple[int, ...], lambda row: tuple(fleet.gpus for fleet in row.option.fleets))),
+    figure("servers_by_year", reads(tuple[int, ...], lambda row: tuple(fleet.servers for fleet in row.option.fleets))),
+    figure("server_slots", reads(int, lambda row: slots_of(row.option, row.answer.case.money)[0])),
+    figure("full_servers", reads(bool, lambda row: slots_of(row.option, row.answer.case.money)[1])),
+    figure("gpu_hours_by_year", "option.gpu_hours_by_year"),
+    figure("samples_by_year", "option.samples_by_year"),
+    figure("headroom_fraction", "option.headroom_fraction"),
+    figure("spares", "option.fleet.spares"),
+    figure("availability_fraction", _availability),
+    figure("months_until_full", _months_until_full),
+    figure("rack_units", "option.rack_units"),
+)
+_STATED = (
+    figure("stated_gpus", "stated.fleet.gpus", "of the fleet for the load as stated"),
+    figure("stated_gpus_last_year", reads(int, lambda row: row.stated.fleets[-1].gpus)),
+    figure("stated_cost_usd_per_year", "stated.cost_per_year"),
+)
+_MEMORY = (
+    figure("memory_bytes", "estimate.memory.total_bytes", "of one process at the batch that is run"),
+    figure("usable_bytes", "estimate.memory.usable_bytes"),
+)
+_POWER = (
+    figure("tdp_w", "candidate.tdp_w"),
+    figure("nameplate_w", "option.energy.nameplate_w", "every card at its limit and every host at full load"),
+    figure("predicted_peak_w", "option.energy.peak_w", "what the law of power says of the busiest hour"),
+    figure("average_w", "option.energy.average_w", "the mean over the year with hours in which the fleet idles"),
+    figure("card_used_w", "option.energy.card_used_w", "the mean of one GPU while in use"),
+    figure("card_rates_per_s", reads(tuple[float, ...], lambda row: row.curve.rates_per_s if row.curve else ())),
+    figure("card_watts", reads(tuple[float, ...], lambda row: row.curve.watts if row.curve else ()),
+        "what one GPU draws at those rates, linear between them"),
+    figure("host_w", reads(float, lambda row: server_of(row.candidate.form_factor, row.answer.case.money).host_w),
+        "one server without its GPUs at full load"),
+    figure("is_board", reads(bool, lambda row: comes_on_boards(row.candidate.form_factor)), "its GPUs are modules"),
+    figure("power_evidence", "candidate.power_evidence"),
+    figure("energy_kwh_per_year", "option.energy.kwh_per_year"),
+    figure("carbon_kg_per_year", "option.energy.use_kg_per_year"),
+    figure("embodied_kg", "option.energy.embodied_kg"),
+)
+_MONEY = (
+    figure("yearly_usd", reads(tuple[float, ...], lambda row: row.option.cost.yearly if row.option.cost else ()),
+        "what is paid: first the first day, then each year"),
+    figure("initial_usd", _initial_usd),
+    figure("running_usd_per_year", _running_usd),
+    figure("cost_usd_per_year", "option.cost_per_year"),
+    figure("present_usd", "option.cost.present"),
+    figure("total_usd", "option.cost.total"),
+    figure("usd_per_million", "option.cost_per_million"),
+    figure("residual_usd", "owned.residual"),
+    figure("break_even_hours_per_year", reads(float | None, lambda row: row.break_even and row.break_even[0]),
+        "of use, above which buying beats renting on demand"),
+    figure("break_even_against", reads(str | None, lambda row: row.break_even and row.break_even[1])),
+    figure("breakdown_usd", "option.cost.breakdown"),
+    figure("payback_years", _payback_years),
+    figure("payback_against", reads(str | None, lambda row: row.best_rent[0] if row.owned and row.best_rent else None)),
+)
+OPTION: Final = Shape("OptionRow", DecidedOption, "One way to meet the load: a GPU, bought or rented. Amounts are US dollars before tax, null without a price.", (
+    figure("key", "option.key"),
+    figure("rank"),
+    figure("gpu", "option.gpu"),
+    figure("gpu_name", "candidate.name"),
+    figure("segment", "candidate.segment"),
+    figure("licence", "candidate.licence"),
+    figure("porting", "candidate.porting"),
+    *_OFFER, *_EVIDENCE, *_SPEED, *_RESPONSE, *_COUNT, *_STATED, *_MEMORY, *_POWER, *_MONEY,
+))
+# fmt: on
+
+
+def is_bought(row: "OptionRow") -> bool:
+    """Return True if the GPUs are bought, not rented."""
+    return row.term == Term.BUY
+
+
+def has_reserve(row: "OptionRow") -> bool:
+    """Return True if the fleet is larger than the one for the load as stated."""
+    return (row.gpus, row.gpus_by_year[-1]) != (row.stated_gpus, row.stated_gpus_last_year)
