@@ -94,6 +94,12 @@ def prices(session: nox.Session) -> None:
 
 
 @nox.session
+def facts(session: nox.Session) -> None:
+    """Report which facts of engines, drivers and GPUs were looked up over 120 days ago; it fails nothing."""
+    session.run("python", ".ci/stale_facts.py")
+
+
+@nox.session
 def fuzz(session: nox.Session) -> None:
     """Search for inputs that break a law: 20,000 cases of each kind of hostile file, 1,000 examples of a law."""
     session.run("python", "-m", "pytest", "-n", WORKERS, "--timeout=0", *(session.posargs or FUZZED), env=FUZZING)
