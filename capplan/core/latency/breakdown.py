@@ -305,15 +305,18 @@ def classic_bound(step: ExecutedStep, *, rates: DeviceRates, batch: int) -> Clas
 _NARROW = (PeakUse.INT8, PeakUse.FP8, PeakUse.FP4)
 
 
-def step_peak_seconds(step: ExecutedStep, gpu: GpuSpec, batches: Sequence[int]) -> tuple[PeakSeconds | None, ...]:
+def step_peak_seconds(
+    step: ExecutedStep, gpu: GpuSpec, batches: Sequence[int], *, anchors: Sequence[int] = ()
+) -> tuple[PeakSeconds | None, ...]:
     """Return the work of a step on one GPU at each batch; None where the GPU cannot run it.
 
-    Bytes are those that must cross the memory bus. Attention counts as fused.
+    Bytes are those that must cross the memory bus. Attention counts as fused. Kernels are tabulated at the anchors, if
+    there are any, and interpolated to the batches.
     """
     rates = device_rates(gpu, step.workload, step.laws)
     if not isinstance(rates, DeviceRates):
         return (None,) * len(batches)
-    table = kernel_table(step, batches=batches)
+    table = kernel_table(step, batches=batches, anchors=anchors)
     runs = table.fused_count[:, None]
     seconds = counted_flops(table) * runs / rates.printed_flops_per_s[table.peak_use][:, None]
     memory_s = (least_bytes(table, [rates])[0] * runs).sum(axis=0) / rates.printed_bandwidth_bytes_per_s

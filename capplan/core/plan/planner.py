@@ -236,7 +236,7 @@ class Prepared(Planned):
 
     def peak_seconds(self, gpu: GpuSpec, batches: Sequence[int]) -> tuple[PeakSeconds | None, ...]:
         """Return the work of each batch on one GPU."""
-        return step_peak_seconds(self.step, gpu, batches)
+        return step_peak_seconds(self.step, gpu, batches, anchors=CURVE_BATCHES)
 
     def input_bytes(self, batch: int) -> int:
         """Return the bytes that a batch of inputs takes. [bytes]"""
