@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from capplan.api.call import Shown
+from capplan.core.scaling.policy import Signal
+from capplan.llm.core.elastic.answer import ElasticAnswer
 from capplan.llm.core.fleet.money import PlannedFleet, ServingReport
 from capplan.llm.core.fleet.shared_fleet import FleetAnswer
 from capplan.llm.core.memory_answer import MemoryAnswer
@@ -32,6 +34,7 @@ class _ServingEstimateShown(Shown, ServingEstimate): ...
 class _PlannedFleetShown(Shown, PlannedFleet): ...
 class _SimulationShown(Shown, Simulation): ...
 class _LanguageModelsShown(Shown, tuple[LanguageModel, ...]): ...
+class _ElasticAnswerShown(Shown, ElasticAnswer): ...
 class _StartAnswerShown(Shown, StartAnswer): ...
 class _SupportAnswerShown(Shown, SupportAnswer): ...
 class _ServingReportShown(Shown, ServingReport): ...
@@ -501,6 +504,166 @@ def models(
 
     Raises:
         CapplanError: a name is not known, or a condition cannot be read.
+    """
+
+def scale(
+    model: str,
+    gpu: str,
+    *,
+    gpu_layers: int | None = ...,
+    n_cpu_moe: int = ...,
+    kv_offload_bytes: float | str = ...,
+    weights: str | None = ...,
+    kv: str | None = ...,
+    tp: int = ...,
+    pp: int = ...,
+    ep: int = ...,
+    dp: int = ...,
+    engine: str | None = ...,
+    engine_version: str | None = ...,
+    cpu: str | None = ...,
+    adapters: int = ...,
+    lora_rank: int = ...,
+    utilization_fraction: float | None = ...,
+    sampling: Sampling | str = ...,
+    link_bytes_per_s: float | str | None = ...,
+    network_bytes_per_s: float | str | None = ...,
+    prefill: Prefill | str | None = ...,
+    token_budget: int | None = ...,
+    max_seqs: int | None = ...,
+    receive_interval: int | None = ...,
+    storage_bytes_per_s: float | str | None = ...,
+    provision_s: float | str | None = ...,
+    image_bytes: float | str | None = ...,
+    pull_bytes_per_s: float | str | None = ...,
+    compiled: bool = ...,
+    eager: bool = ...,
+    graphs: int = ...,
+    load_file: str | Path | None = ...,
+    requests_per_day: float | None = ...,
+    days_in_use: int = ...,
+    scaler: str = ...,
+    signal: Signal | str | None = ...,
+    target: float | None = ...,
+    min_replicas: int | None = ...,
+    max_replicas: int | None = ...,
+    look_every_s: float | str | None = ...,
+    up_delay_s: float | str | None = ...,
+    down_delay_s: float | str | None = ...,
+    idle_s: float | str | None = ...,
+    minimum_charge_s: float | str | None = ...,
+    share: float | str = ...,
+    certainty_fraction: float | str = ...,
+    input_len: int = ...,
+    output_len: int = ...,
+    prefix_fraction: float = ...,
+    spread: float | None = ...,
+    input_cv: float = ...,
+    output_cv: float = ...,
+    input_p99: int | None = ...,
+    burstiness: float = ...,
+    draft_tokens: int = ...,
+    drafter: Drafter | str = ...,
+    acceptance: float | None = ...,
+    acceptance_rate: float | str | None = ...,
+    acceptance_length: float | None = ...,
+    acceptance_by_position: Sequence[float] | str | None = ...,
+    task: ServingTask | str = ...,
+    documents: int = ...,
+    images: int = ...,
+    image_size: tuple[int, int] | str = ...,
+    image_tokens: int | None = ...,
+    max_ttft_s: float | str | None = ...,
+    max_tpot_s: float | str | None = ...,
+    max_e2e_s: float | str | None = ...,
+    percentile: int | str = ...,
+    download: bool = ...,
+    specs: Sequence[str | Path] | str | None = ...,
+    calibration: str | Path | None = ...,
+) -> _ElasticAnswerShown:
+    """Follow a fleet that scales with its load over a week: cost beside the standing fleet, limits, bursts.
+
+    Exit 1 if no setting keeps the share of the requests that is asked for.
+
+    Args:
+        model: A name of `capplan llm models`, hf:config.json, hf:FOLDER, hf:org/name of the local cache, FILE.gguf.
+        gpu: Exact id or alias of a GPU.
+        gpu_layers: llama.cpp: layers on the GPU, the others in host memory; all by default.
+        n_cpu_moe: llama.cpp: layers whose experts are in host memory.
+        kv_offload_bytes: Host memory of a replica that keeps the cache of prefixes, such as 64GiB; read back over PCIe.
+        weights: bf16, fp8, int8, awq, nvfp4, q4_k_m, ...; the checkpoint's by default.
+        kv: Number format of the KV cache: bf16, fp8, q8_0, ...
+        tp: GPUs that share every matrix.
+        pp: Pipeline stages.
+        ep: GPUs among which whole experts are distributed.
+        dp: Ranks of attention data parallelism.
+        engine: vllm, sglang, trtllm or llama.cpp; by default llama.cpp for GGUF files and formats, else vllm.
+        engine_version: Version of the engine, such as 0.19; the newest by default.
+        cpu: CPU of the host, for gpu_layers and n_cpu_moe (`capplan gpus --cpus`); a desktop's by default.
+        adapters: LoRA adapters that are resident at a time.
+        lora_rank: Rank of the adapters.
+        utilization_fraction: The engine's memory fraction; its default if left out.
+        sampling: greedy, or filtered: from the likely tokens (top-p, top-k), which vLLM sorts for.
+        link_bytes_per_s: Both directions of the link between GPUs of a server, such as '900 GB/s'.
+        network_bytes_per_s: Network of one GPU to other servers, one direction; '50 GB/s' by default.
+        prefill: Prompts in decode steps, or alone; the engine's way by default.
+        token_budget: Most tokens of a step; the engine's default.
+        max_seqs: Most sequences at a time; the engine's default.
+        receive_interval: Steps between two looks for new requests; the engine's default.
+        storage_bytes_per_s: Rate at which the weights arrive, such as 2GB/s; from host memory by default.
+        provision_s: Time until a new machine is there: 90s; the machine stands and holds the image by default.
+        image_bytes: Image that a new machine pulls, 0 for none; 10 GB by default.
+        pull_bytes_per_s: Rate at which a new machine pulls the image.
+        compiled: The compiler's cache holds the model from an earlier start, as on a shared volume.
+        eager: Without compiler and CUDA graphs (--enforce-eager).
+        graphs: Batch sizes for which CUDA graphs are captured.
+        load_file: WEEK.yaml: day (24 numbers) or week (168), requests_per_day, days_per_week, bursts.
+        requests_per_day: Requests of a day in use, spread as an office uses them, instead of load_file.
+        days_in_use: Days of a week with load, beside requests_per_day.
+        scaler: hpa, keda, knative, ray-serve, sagemaker or llm-d, by its documented rules.
+        signal: What it looks at: in-flight, queue, rate, utilisation or ttft; the usual one by default.
+        target: The signal that one replica should have; what its highest rate within the limits has by default.
+        min_replicas: Replicas at least; the cheapest that keeps the share by default.
+        max_replicas: Replicas at most; twice the standing fleet by default.
+        look_every_s: Time between two looks.
+        up_delay_s: How long more must be wanted.
+        down_delay_s: How long fewer must be wanted.
+        idle_s: Time without a request until no replica is kept.
+        minimum_charge_s: Shortest time that a machine is charged for; the offer's by default.
+        share: Share of the requests that keeps the limits.
+        certainty_fraction: Probability of that, as the interval of the start says.
+        input_len: Mean tokens of a prompt.
+        output_len: Mean tokens of an answer.
+        prefix_fraction: Share of a prompt that the prefix cache holds.
+        spread: Lengths vary evenly by ± this share; 0.11 by default, as most benchmarks draw them.
+        input_cv: Log-normal prompts with this deviation ÷ mean.
+        output_cv: Log-normal answers with this deviation ÷ mean.
+        input_p99: Tokens that 99% of prompts stay below, instead of input_cv.
+        burstiness: Squared variation of gaps: 1 is Poisson, more is burstier.
+        draft_tokens: Speculation: tokens drafted in each step; needs an acceptance.
+        drafter: What drafts: head (a layer as EAGLE's or multi-token prediction's) or ngram (words seen before).
+        acceptance: Chance that a drafted token is accepted if those before it are.
+        acceptance_rate: Instead: accepted ÷ drafted tokens, which vLLM logs as draft acceptance rate.
+        acceptance_length: Instead: mean tokens of a step, which engines log as mean acceptance length or accept len.
+        acceptance_by_position: Instead: the share of steps whose first, second, ... draft is accepted; repeatable.
+        task: generate, embed (a vector a text) or rerank (a score a document).
+        documents: Documents of a request that is reranked.
+        images: Images of a request, on top of input_len tokens.
+        image_size: Pixels of an image.
+        image_tokens: Tokens of an image; by the model's encoder and size by default.
+        max_ttft_s: Limit of the time to first token: 1s.
+        max_tpot_s: Limit of the time between tokens: 40ms.
+        max_e2e_s: Limit of a whole answer: 10s.
+        percentile: Requests that keep the limits: mean, 50, 90, 95, 99.
+        download: Fetch the configuration and headers of hf:org/name over the network.
+        specs: Own GPU specs, laid over the built-in ones.
+        calibration: Constants from `capplan llm fit`; the shipped ones by default.
+
+    Returns:
+        What a fleet that follows its load costs and keeps, beside one that stands.
+
+    Raises:
+        CapplanError: a name is not known, the model does not fit, no machine is rented, or no replica keeps the limits.
     """
 
 def start(

@@ -22,6 +22,7 @@ MODULES = (
     "llm_plan",
     "llm_fleet",
     "llm_start",
+    "llm_scale",
     "llm_training",
     "procurement",
 )

@@ -1447,6 +1447,51 @@ class LlmStartDocument(Struct, frozen=True, kw_only=True):
     whole_s: Interval
     notes: tuple[str, ...]
 
+class ScalingSettingDocument(Struct, frozen=True, kw_only=True):
+    min_replicas: int
+    target: float
+    usd_per_week: Interval
+    usd_per_month: Interval
+    inside_fraction: float
+    worst_minute_fraction: float
+    mean_replicas: float
+    starts: int
+    asleep_fraction: float
+
+class StandingFleetDocument(Struct, frozen=True, kw_only=True):
+    replicas: int
+    usd_per_week: float
+    usd_per_month: float
+    inside_fraction: float
+
+class BurstDocument(Struct, frozen=True, kw_only=True):
+    requests: int
+    ttft_s: Percentiles
+    inside_fraction: float
+    worst_minute_fraction: float
+    settled_s: float
+    most_replicas: int
+
+class LlmScaleDocument(Struct, frozen=True, kw_only=True):
+    schema_version: Literal[1]
+    model: str
+    gpu: str
+    gpus: int
+    engine: str
+    scaler: str
+    signal: str
+    start_s: Interval
+    requests_per_week: float
+    peak_per_s: float
+    offer: str | None
+    offer_day: str | None
+    usd_per_machine_hour: float | None
+    keeps: bool
+    standing: StandingFleetDocument
+    settings: tuple[ScalingSettingDocument, ...]
+    burst: BurstDocument | None
+    notes: tuple[str, ...]
+
 class TrainingJobDocument(Struct, frozen=True, kw_only=True):
     model: str
     params: int

@@ -95,6 +95,7 @@ SCHEMAS = (
     "llm-support",
     "llm-plan",
     "llm-report",
+    "llm-scale",
     "llm-simulate",
     "llm-start",
     "llm-train-estimate",

@@ -56,6 +56,10 @@ QUESTIONS: Mapping[str, tuple[dict[str, Any], str]] = {
         f"llm simulate {LLAMA} --gpu l40s --rate 1 --requests 200",
     ),
     "llm_models": ({}, "llm models"),
+    "llm_scale": (
+        {"model": LLAMA, "gpu": "h100-sxm5-80gb", "requests_per_day": 2000},
+        f"llm scale {LLAMA} --gpu h100-sxm5-80gb --requests-per-day 2000",
+    ),
     "llm_start": ({"model": LLAMA, "gpu": "l4"}, f"llm start {LLAMA} --gpu l4"),
     "llm_support": ({"model": LLAMA, "gpu": "rtx-3090"}, f"llm support {LLAMA} --gpu rtx-3090"),
     "llm_fleet": ({"fleet": FLEET}, "llm fleet FLEET"),

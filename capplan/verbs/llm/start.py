@@ -80,7 +80,12 @@ class StartFields:
 
 
 @dataclass(frozen=True, kw_only=True)
-class LlmStartQuestion(LanguageModelFields, ReplicaGpuFields, DeploymentFields, StartFields):
+class StartedReplicaFields(LanguageModelFields, ReplicaGpuFields, DeploymentFields, StartFields):
+    """A replica that starts."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LlmStartQuestion(StartedReplicaFields):
     """How long a replica of a language model takes to start, part by part."""
 
     download: Annotated[bool, DOWNLOAD] = False
@@ -104,7 +109,7 @@ def answer_llm_start(question: LlmStartQuestion, context: Context) -> "StartAnsw
     return start_of(question, model, gpu=gpu.id)
 
 
-def start_of(question: LlmStartQuestion, model: "LanguageModel", *, gpu: str) -> "StartAnswer":
+def start_of(question: StartedReplicaFields, model: "LanguageModel", *, gpu: str) -> "StartAnswer":
     """Return how long a replica of a model takes to start on a GPU."""
     from capplan.core.engine_names import Engine
     from capplan.llm.core.start.answer import StartAnswer, start_parts, weight_bytes_of
@@ -137,7 +142,7 @@ def start_of(question: LlmStartQuestion, model: "LanguageModel", *, gpu: str) ->
     )
 
 
-def _notes(question: LlmStartQuestion) -> tuple[str, ...]:
+def _notes(question: StartedReplicaFields) -> tuple[str, ...]:
     notes = [
         "Logs of vLLM 0.10 and 0.11 on H100, L40S and A100 with 1, 4 and 8 GPUs; releases before 0.10 capture graphs "
         "10 times slower, and 4-bit formats of new cards can add minutes of warm-up."

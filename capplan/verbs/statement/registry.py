@@ -46,6 +46,7 @@ VERBS: Mapping[str, str] = {
     "llm plan": "capplan.verbs.llm.plan:LLM_PLAN",
     "llm simulate": "capplan.verbs.llm.simulate:LLM_SIMULATE",
     "llm models": "capplan.verbs.llm.memory:LLM_MODELS",
+    "llm scale": "capplan.verbs.llm.scale:LLM_SCALE",
     "llm start": "capplan.verbs.llm.start:LLM_START",
     "llm support": "capplan.verbs.llm.support:LLM_SUPPORT",
     "llm report": "capplan.verbs.llm.report:LLM_REPORT",

@@ -75,6 +75,11 @@ class Replica:
         seen = self._delivered(times, drawn, loading_s, clients=clients, in_step=in_step)
         return summarise(drawn, seen, limits, clients=clients, label=label)
 
+    def steps(self, requests: int) -> tuple[Admission, StepGrid]:
+        """Return what the engine admits, and the times of its steps for so many requests."""
+        admission = self._admission()
+        return admission, self._grid(admission, requests)
+
     def _grid(self, admission: Admission, requests: int) -> StepGrid:
         most = admission.most_running(requests)
         if most not in self._grids:

@@ -68,11 +68,14 @@ class RequestTimes:
 
 def simulate_requests(arrivals: Arrivals, admission: Admission, grid: StepGrid, *, clients: int | None) -> RequestTimes:
     """Serve requests with the tabulated times of steps."""
-    return _ReplicaState(arrivals, admission, grid, clients=clients).times()
+    return ReplicaState(arrivals, admission, grid, clients=clients).times()
 
 
-class _ReplicaState:
-    """The state of one replica: requests that wait, sequences that run, and the tokens in the cache."""
+class ReplicaState:
+    """The state of one replica: requests that wait, sequences that run, and the tokens in the cache.
+
+    No jump from event to event goes beyond `horizon`. [s]
+    """
 
     def __init__(self, arrivals: Arrivals, admission: Admission, grid: StepGrid, *, clients: int | None) -> None:
         self.admission, self.grid = admission, grid
@@ -92,6 +95,7 @@ class _ReplicaState:
         self.admitted = [False] * total
         self.first, self.done = [inf] * total, [0.0] * total
         self.now, self.step, self.next = 0.0, 0, 0
+        self.horizon = inf
         self.waiting: deque[int] = deque()
         self.running: list[tuple[int, int]] = []
         self.newest: list[int] = []
@@ -213,10 +217,12 @@ class _ReplicaState:
         free = self.admission.pool_tokens - self.used
         if self.grows and free < steps * decoding * self.grows:
             steps = int(free / (decoding * self.grows))
+        event_s = self.horizon
         if self.next < len(self.at) and not self.waiting and decoding < self.admission.capacity:
-            until = (self.at[self.next] - self.now) / step_s
-            if until < steps:
-                steps = ceil(until)
+            event_s = min(event_s, self.at[self.next])
+        until = (event_s - self.now) / step_s
+        if until < steps:
+            steps = ceil(until)
         self._pass(step_s, decoding=decoding, steps=max(1, steps))
 
     def _next_completion(self) -> int:
