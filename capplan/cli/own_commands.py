@@ -145,7 +145,7 @@ def mcp(
     specs: SpecFolders = None,
     text_only: Annotated[
         bool,
-        typer.Option("--text-only", help="Answer with at most 2,000 characters of text, without the JSON document."),
+        typer.Option("--text-only", help="Answer with at most 3,000 characters of text, without structured content."),
     ] = False,
     traces: Annotated[
         int, typer.Option(min=0, max=64, metavar="N", help="Models traced at once; 0 takes models traced before.")

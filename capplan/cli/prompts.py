@@ -180,7 +180,9 @@ def _left_out(parameter: inspect.Parameter) -> inspect.Parameter:
 
 def help_text(verb: Verb[Any, Any]) -> str:
     """Return what a verb's help says: its summary, and its examples, one a paragraph."""
-    return "\n\n".join([as_options(verb.summary), "Examples:", *(f"  {example}" for example in verb.examples)])
+    fails = [f"Exit 1 if {verb.fails_if}."] if verb.fails_if else []
+    examples = ["Examples:", *(f"  {example}" for example in verb.examples)]
+    return "\n\n".join([*map(as_options, [verb.summary, *fails]), *examples])
 
 
 def topics_of(verb: Verb[Any, Any]) -> dict[str, Topic]:

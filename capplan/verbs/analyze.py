@@ -38,14 +38,19 @@ class AnalyzeQuestion(ModelFields, _CountedBatchFields, RecordingFields, Trainin
     depth: Annotated[
         int | None,
         Meta(ge=0),
-        Option(help="Depth of the module view; by default 2 in tables, whole in data.", topic=Topic.ANSWER),
+        Option(
+            is_usual=True, help="Depth of the module view; by default 2 in tables, whole in data.", topic=Topic.ANSWER
+        ),
     ] = None
     top: Annotated[
-        int, Meta(ge=0), in_answer("Rows by module and operator in tables; 0 leaves them out.", shows_default=True)
+        int,
+        Meta(ge=0),
+        in_answer("Rows by module and operator in tables; 0 leaves them out.", shows_default=True, is_usual=True),
     ] = 20
     compare: Annotated[
         bool,
         Option(
+            is_usual=True,
             help="Compare with thop, fvcore and torch's counter, differences explained.", topic=Topic.ANSWER,
             doors=HERE,
         ),

@@ -47,6 +47,7 @@ def _several(flag: str, members: Iterable[str], default: str) -> Option:
         metavar="NAME[,NAME]",
         topic=Topic.WORKLOAD,
         doors=EVERYWHERE,
+        is_usual=True,
     )
 
 

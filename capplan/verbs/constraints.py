@@ -28,6 +28,7 @@ class ConstraintFields(PriceFields):
     terms: Annotated[
         tuple[Name, ...],
         Option(
+            is_usual=True,
             help="rent, buy, both, on-demand, spot, reserved-1y or reserved-3y; repeatable; both by default.",
             metavar="TERM",
         ),
@@ -63,6 +64,7 @@ class ConstraintFields(PriceFields):
     max_usd_per_year: Annotated[
         float | None,
         Option(
+            is_usual=True,
             help="Most that may be paid in any later year.", flags=("--max-cost-per-year",), metavar="USD",
             words=AMOUNT, doors=EVERYWHERE,
         ),

@@ -54,9 +54,12 @@ class EstimateQuestion(
         Meta(ge=0.0, le=1.0),
         Option(help="The knee: doubling gains less than this.", flags=("--gain",), shows_default=True),
     ] = 0.10
-    explain: Annotated[bool, in_answer("Write out the arithmetic at the largest batch.", doors=Door.COMMAND)] = False
+    explain: Annotated[
+        bool, in_answer("Write out the arithmetic at the largest batch.", doors=Door.COMMAND, is_usual=True)
+    ] = False
     compare_frameworks: Annotated[
-        bool, Option(help="Set eager, compiled, layouts and precisions side by side.", topic=Topic.ANSWER)
+        bool,
+        Option(is_usual=True, help="Set eager, compiled, layouts and precisions side by side.", topic=Topic.ANSWER),
     ] = False
     top: Annotated[
         int, Meta(ge=0), in_answer("How many of the costliest kernels and modules to list.", shows_default=True)
@@ -228,6 +231,7 @@ ESTIMATE = Verb(
     path="estimate",
     question=EstimateQuestion,
     summary="Estimate latency and throughput over batch sizes, with intervals, the knee and what binds.",
+    take_it="Take it when the GPU is known and the question is how the time grows with the batch, and what limits it.",
     examples=(
         "capplan estimate resnet50 --gpu rtx-4090 --precision amp-fp16",
         "capplan estimate resnet50.trace.json --gpu l4 --batch 1..256 --explain",

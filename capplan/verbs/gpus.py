@@ -165,6 +165,7 @@ GPUS_SHOW = Verb(
     path="gpus show",
     question=GpuQuestion,
     summary="Show every value of a GPU as it is written, with its source and date, and known prices.",
+    take_it="Take it for facts about a GPU, not about a model on it.",
     examples=("capplan gpus show l4", "capplan gpus show 'RTX 4090' --format json"),
     answer=answer_gpu,
     sections=laid_out_by("capplan.report.text.gpus:gpu_sheet_sections"),
@@ -247,7 +248,8 @@ def _detected_outcome(detected: DetectedGpus) -> Outcome:
 GPUS_DETECT = Verb(
     path="gpus detect",
     question=SpecFields,
-    summary="Detect the GPUs of this machine and how they differ from their specs. Exit 1 if there is none.",
+    summary="Detect the GPUs of this machine and how they differ from their specs.",
+    fails_if="there is none",
     examples=("capplan gpus detect", "capplan gpus detect --json"),
     answer=answer_detect,
     sections=laid_out_by("capplan.report.text.gpus:installed_sections", part="matches"),

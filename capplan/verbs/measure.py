@@ -44,11 +44,17 @@ class _InsteadFields:
 
     methods: Annotated[
         tuple[str, ...],
-        Option(help="Put timing methods side by side.", metavar="naive,sync,event", words=NAMES, doors=Door.COMMAND),
+        Option(
+            is_usual=True,
+            help="Put timing methods side by side.",
+            metavar="naive,sync,event",
+            words=NAMES,
+            doors=Door.COMMAND,
+        ),
     ] = ()
     pipeline: Annotated[
         str | None,
-        Option(help="Time a pipeline's stages instead.", metavar="FILE.py:FUNCTION", doors=Door.COMMAND),
+        Option(is_usual=True, help="Time a pipeline's stages instead.", metavar="FILE.py:FUNCTION", doors=Door.COMMAND),
     ] = None
     compare: Annotated[
         tuple[Path, Path] | None,
@@ -80,24 +86,25 @@ class MeasureQuestion(InputFields, RecordingFields, CalibrationFields, _InsteadF
     ] = _ONE
     framework: Annotated[
         Framework,
-        Option(help="How the graph is executed.", topic=Topic.WORKLOAD, shows_default=True, doors=HERE),
+        Option(is_usual=True, help="How the graph is executed.", topic=Topic.WORKLOAD, shows_default=True, doors=HERE),
     ] = Framework.EAGER
     device: Annotated[
-        Name | None, Option(help="cuda:0, xpu, mps, cpu; by default the first accelerator.", doors=HERE)
+        Name | None, Option(is_usual=True, help="cuda:0, xpu, mps, cpu; by default the first accelerator.", doors=HERE)
     ] = None
     warm_up_runs: Annotated[
         int | None,
         Meta(ge=1),
-        Option(help="Warm-up runs; by default until stable.", flags=("--warmup",), doors=HERE),
+        Option(is_usual=True, help="Warm-up runs; by default until stable.", flags=("--warmup",), doors=HERE),
     ] = None
     repetitions: Annotated[
         int | None,
         Meta(ge=1),
-        Option(help="Repetitions; by default 50 or more until the median is known to 1 %.", doors=HERE),
+        Option(is_usual=True, help="Repetitions; by default 50 or more until the median is known to 1 %.", doors=HERE),
     ] = None
     budget_s: Annotated[
         float | None,
         Option(
+            is_usual=True,
             help="Longest time of one point with its warm-up: 10s, and no limit with ⟨repetitions⟩ alone.",
             flags=("--budget",), metavar="TIME", words=TIME_LIMIT, doors=HERE,
         ),
@@ -149,11 +156,15 @@ class MeasureQuestion(InputFields, RecordingFields, CalibrationFields, _InsteadF
     ] = None
     modules: Annotated[
         bool,
-        Option(help="Time each module by hooks, too, and set its counts and its estimate beside it.", doors=HERE),
+        Option(
+            is_usual=True,
+            help="Time each module by hooks, too, and set its counts and its estimate beside it.",
+            doors=HERE,
+        ),
     ] = False
-    lines: Annotated[Path | None, Option(help="A measurement file that points are appended to.", doors=Door.PYTHON)] = (
-        None
-    )
+    lines: Annotated[
+        Path | None, Option(is_usual=True, help="A measurement file that points are appended to.", doors=Door.PYTHON)
+    ] = None
     resume: Annotated[bool, Option(help="Skip what the measurement file already holds.", doors=HERE)] = False
     plot: Annotated[
         Path | None, picture_file("Plot the times over the batch, with theory; a pipeline's frame by frame.")

@@ -45,11 +45,14 @@ class MemoryQuestion(
     """How much GPU memory a model needs, by part, and the largest batch that fits."""
 
     rank_count: Annotated[
-        int, Meta(ge=1, le=10**6), Option(help="GPUs that share the work.", flags=("--gpus",), shows_default=True)
+        int,
+        Meta(ge=1, le=10**6),
+        Option(is_usual=True, help="GPUs that share the work.", flags=("--gpus",), shows_default=True),
     ] = 1
     shardings: Annotated[
         tuple[ModelSharding, ...],
         Option(
+            is_usual=True,
             help=f"How they share it: {', '.join(ModelSharding)}; repeatable; all that apply by default.",
             flags=("--sharding",), metavar="TEXT",
         ),
@@ -221,6 +224,8 @@ MEMORY = Verb(
     path="memory",
     question=MemoryQuestion,
     summary="Estimate how much GPU memory a model needs, by part, and the largest batch that fits.",
+    take_it="Take it when the GPU is known and the question is whether a batch fits and which is the largest.",
+    verdict=("total_bytes", "gpus"),
     examples=(
         "capplan memory resnet50 --batch 32 --gpu l4",
         "capplan memory timm:vit_base_patch16_224 --batch 64 --train --precision amp-bf16 --gpu rtx-4090 --advice",

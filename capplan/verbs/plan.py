@@ -81,13 +81,19 @@ class PlanQuestion(
         float | None,
         Meta(gt=0.0, le=1e15),
         Option(
+            is_usual=True,
             help="A load in samples per second, such as 500/s: how many GPUs carry it, and what they cost.",
             flags=("--rate",), metavar="SAMPLES/S", topic=Topic.LIMITS, words=LOAD,
         ),
     ] = None  # fmt: skip
     everything: Annotated[
         bool,
-        in_answer("Show every GPU, with all columns and notes, not the short answer.", "--all", doors=Door.COMMAND),
+        in_answer(
+            "Show every GPU, with all columns and notes, not the short answer.",
+            "--all",
+            doors=Door.COMMAND,
+            is_usual=True,
+        ),
     ] = False
     top: Annotated[
         int | None,
@@ -171,6 +177,9 @@ PLAN = Verb(
     path="plan",
     question=PlanQuestion,
     summary="Find the GPUs that fit a model, how fast it runs there and what binds it.",
+    take_it="Take it to choose a GPU for a PyTorch model, with `train` for its training; for GPUs that are chosen "
+    "already take `memory` or `estimate`, for served language models `llm_plan`.",
+    verdict=("recommended", "offer_cautions", "cautions", "shortlist", "changes", "notes"),
     examples=(
         "capplan plan resnet50 --batch 32",
         "capplan plan timm:vit_base_patch16_224 --batch 1,8,32 --precision fp16 --gpu l4 --max-latency 50ms",

@@ -101,7 +101,8 @@ PRICES_UPDATE = Verb(
     question=PriceUpdateQuestion,
     summary="Fetch current prices and rates of exchange from where they are published.\n\n"
     "They are kept in your data folder beside the built-in prices; of one offer the newest counts. Where a source "
-    "fails, what it gave before is kept. A proxy that HTTPS_PROXY names is used. Exit 1 if no source gave anything.",
+    "fails, what it gave before is kept. A proxy that HTTPS_PROXY names is used.",
+    fails_if="no source gave anything",
     examples=(
         "capplan prices update",
         "capplan prices update azure vast --check",

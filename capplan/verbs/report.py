@@ -67,6 +67,7 @@ class _AskedFields:
     load: Annotated[
         Path | None,
         Option(
+            is_usual=True,
             help="What is asked: a service, a job or a training purchase.", metavar="LOAD.yaml", topic=Topic.LIMITS,
             doors=HERE,
         ),
@@ -75,7 +76,7 @@ class _AskedFields:
     llm: Annotated[
         Path | None,
         Option(
-            help="Serve a language model under this load: `capplan llm report`.", metavar="LOAD.yaml",
+            is_usual=True, help="Serve a language model under this load: `capplan llm report`.", metavar="LOAD.yaml",
             doors=Door.COMMAND,
         ),
     ] = None  # fmt: skip
@@ -417,6 +418,7 @@ REPORT = Verb(
         "Recommend which GPUs to buy or rent, how many, what they cost, and how sure that is.\n\n"
         "MODEL may also be a plan that `capplan plan --format json` saved."
     ),
+    verdict=("recommendation",),
     examples=(
         "capplan report resnet50 --batch 1..64 --load service.yaml -o report.html -o report.xlsx",
         "capplan report resnet50.trace.json --gpu l4 --gpu a10 --load job.yaml -o report.pdf",

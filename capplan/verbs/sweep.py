@@ -71,6 +71,7 @@ class SweepQuestion(_WorkFields):
     output: Annotated[
         Path,
         Option(
+            is_usual=True,
             help="Folder of the results, made or gone on with.", flags=("-o", "--output"), metavar="FOLDER", doors=HERE
         ),
     ]  # fmt: skip

@@ -58,9 +58,6 @@ def _assistants() -> str:
     }
     listed["prompts"] = [each.model_dump(mode="json", exclude_none=True) for each in prompts()]
     assert all(listed.values())
-    for each in listed["tools"]:
-        # the schemas of answers are those of `capplan schema`, which have outputs of their own
-        each["output_schema"] = {"title": each.get("output_schema", {}).get("title")}
     return to_text(listed)
 
 

@@ -23,12 +23,13 @@ from mcp.shared._httpx_utils import create_mcp_http_client  # noqa: E402
 
 from capplan.serve.mcp.resources import PROMPTS  # noqa: E402
 from capplan.serve.mcp.server import Started, make_server  # noqa: E402
-from capplan.serve.mcp.tools import LONGEST_TEXT, short_text  # noqa: E402
+from capplan.serve.mcp.tools import LONGEST_TEXT, asked_by_tool, short_text  # noqa: E402
 from capplan.serve.planning.data import Folders  # noqa: E402
 from capplan.serve.planning.files import Uploads  # noqa: E402
 from capplan.serve.planning.messages import Reply  # noqa: E402
 from capplan.serve.settings import ServiceLimits, Settings  # noqa: E402
-from capplan.verbs.statement.registry import served_verbs  # noqa: E402
+from capplan.verbs.statement.options import Door  # noqa: E402
+from capplan.verbs.statement.registry import TOOLS, find_verb, served_verbs  # noqa: E402
 from tests.serve.conftest import EXAMPLES, LONGEST_S, command, serving  # noqa: E402
 
 pytestmark = pytest.mark.slow
@@ -82,8 +83,6 @@ QUESTIONS: Mapping[str, tuple[dict[str, Any], str]] = {
 }
 """By tool: its arguments, and the command that asks the same; NET stands for the example network's trace, FLEET for a
 file of the fleet."""
-REPORTS = ("report", "llm_report")
-"""The tools whose commands write files, which are asked for apart."""
 
 
 def settings_in(folder: Path) -> Settings:
@@ -103,11 +102,19 @@ def conversation(tmp_path_factory: pytest.TempPathFactory, net_file: Path) -> di
         async with mcp.Client(server) as client:
             said: dict[str, Any] = {"tools": (await client.list_tools()).tools}
             said["answers"] = {}
+            said["wholes"] = {}
             for tool, (arguments, _) in QUESTIONS.items():
                 asked = {name: model if value == "NET" else value for name, value in arguments.items()}
-                said["answers"][tool] = await client.call_tool(tool, asked)
+                said["answers"][tool] = await client.call_tool(*as_listed(tool, asked))
+                whole = said["answers"][tool].structured_content["whole"]
+                said["wholes"][tool] = json.loads((await client.read_resource(whole)).contents[0].text)
+            said["explained"] = await client.call_tool("ask", {"tool": "llm_plan"})
+            further = {"model": model, "batches": [8], "more": {"vendors": ["amd"], "sort": "memory"}}
+            said["more"] = await client.call_tool("plan", further)
             asked = {"model": model, "batches": "1..64", "gpus": ["l4", "t4"], "load": LOAD}
             said["answers"]["report"] = await client.call_tool("report", asked)
+            whole = said["answers"]["report"].structured_content["whole"]
+            said["wholes"]["report"] = json.loads((await client.read_resource(whole)).contents[0].text)
             served = {"model": LLAMA, "load": {"rate": "2/s", "gpu": "l40s", "engine": "vllm", "tp": 1}}
             said["answers"]["llm_report"] = await client.call_tool("llm_report", served)
             as_text = {"model": model, "batch": "64", "gpus": '["l4", "t4"]'}
@@ -147,6 +154,13 @@ def conversation(tmp_path_factory: pytest.TempPathFactory, net_file: Path) -> di
     return asyncio.run(whole_talk())
 
 
+def as_listed(tool: str, arguments: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    """Return the listed tool, and its arguments, that ask what a question asks."""
+    if asked_by_tool()[tool].path in TOOLS:
+        return tool, dict(arguments)
+    return "ask", {"tool": tool, "arguments": dict(arguments)}
+
+
 REFUSED = [
     ("plan", {"model": "torchvision:resnet50", "batchs": 3}, "unknown field 'batchs'"),
     ("plan", {"model": "/etc/passwd"}, "/etc/passwd"),
@@ -155,22 +169,55 @@ REFUSED = [
     ("llm_memory", {"model": "meta/llama", "gpu": "l4"}, "reads no files and downloads nothing"),
     ("llm_memory", {"model": LLAMA}, "the field 'gpu' is missing"),
     ("gpus", {"where": ["x" * 2**20]}, "longer than"),
+    ("ask", {"tool": "llm_plans"}, "did you mean llm_plan"),
+    ("ask", {"tool": "gpus", "arguments": {"vendor": "nvidia"}, "more": {}}, "unknown field 'more'"),
+    ("plan", {"model": "torchvision:resnet50", "more": {"batcher": 3}}, "unknown field 'batcher'"),
+    ("plan", {"model": "torchvision:resnet50", "more": "all"}, "further arguments by name"),
 ]
 """Questions that are refused, and words of the sentence that says why."""
 
 
-def test_there_is_one_tool_for_each_verb_that_is_served(conversation):
+MOST_LISTED, MOST_TOOLS, MOST_ARGUMENTS = 40_000, 8, 14
+"""What a list of tools may take of an assistant's memory. [characters, tools, arguments of each]"""
+
+
+def test_the_list_of_tools_leaves_room_in_an_assistants_memory(conversation):
+    listed = [tool.model_dump(mode="json", by_alias=True, exclude_none=True) for tool in conversation["tools"]]
+    assert len(json.dumps(listed)) <= MOST_LISTED
+    assert len(listed) <= MOST_TOOLS
+    assert max(len(tool.input_schema["properties"]) for tool in conversation["tools"]) <= MOST_ARGUMENTS
+
+
+def test_each_verb_that_is_served_has_a_tool_or_is_asked_through_one(conversation):
+    served = [path.replace(" ", "_") for path in served_verbs() if path != "trace"]  # its answer is a file
     names = [tool.name for tool in conversation["tools"]]
-    assert names == [path.replace(" ", "_") for path in served_verbs() if path != "trace"]  # its answer is a file
-    assert set(names) == set(conversation["answers"]), "each tool is asked something here"
+    assert names == [*(name for name in served if asked_by_tool()[name].path in TOOLS), "ask"]
+    ask = conversation["tools"][-1]
+    assert ask.input_schema["properties"]["tool"]["enum"] == served
+    assert all(f"\n{name}: " in ask.description for name in served if name not in names)
+    assert set(served) == set(conversation["answers"]), "each verb is asked something here"
     assert all(tool.annotations.read_only_hint for tool in conversation["tools"])
+
+
+def test_every_argument_of_a_verb_is_shown_or_named_and_explained(conversation):
+    plan = next(tool for tool in conversation["tools"] if tool.name == "llm_plan").input_schema["properties"]
+    wires = [field.wire for field in find_verb("llm plan").fields_at(Door.HTTP)]
+    named = plan["more"]["description"].rpartition(": ")[2].rstrip(".").split(", ")
+    assert sorted([*plan, *named]) == sorted([*wires, "more"])
+    text = conversation["explained"].content[0].text
+    assert [name for name in wires if f"\n- {name}" not in text] == []
+
+
+def test_further_arguments_count_as_if_they_stood_beside_the_others(conversation):
+    answer = conversation["more"]
+    assert not answer.is_error, answer.content[0].text
+    assert "--vendor amd --sort memory" in answer.content[0].text
 
 
 def test_schemas_are_valid_and_describe_the_fields(conversation):
     for tool in conversation["tools"]:
         jsonschema.Draft202012Validator.check_schema(tool.input_schema)
-        jsonschema.Draft202012Validator.check_schema(tool.output_schema)
-        assert tool.input_schema["type"] == tool.output_schema["type"] == "object"
+        assert tool.input_schema["type"] == "object"
     plan = next(tool for tool in conversation["tools"] if tool.name == "plan").input_schema
     jsonschema.validate({"model": "resnet50", "batches": [32], "max_latency_s": 0.01}, plan)
     with pytest.raises(jsonschema.ValidationError):
@@ -191,7 +238,28 @@ def words_of(net_file: Path, tmp_path_factory: pytest.TempPathFactory) -> Callab
 def test_a_tool_answers_with_the_document_of_the_command_line(conversation, words_of, tool):
     answer = conversation["answers"][tool]
     assert not answer.is_error, answer.content[0].text
-    assert answer.structured_content == json.loads(command(*words_of(tool), "--format", "json"))
+    document = json.loads(command(*words_of(tool), "--format", "json"))
+    assert conversation["wholes"][tool] == document
+    short = answer.structured_content
+    assert len(json.dumps(short, ensure_ascii=False)) <= LONGEST_TEXT
+    if not short["left_out"]:
+        assert set(short["answer"]) == set(document)
+
+
+def test_a_short_answer_keeps_the_verdict(conversation):
+    """What decides: the GPUs that are recommended, with the cautions; whether a batch fits, and the largest."""
+    short = {tool: answer.structured_content["answer"] for tool, answer in conversation["answers"].items()}
+    wholes = conversation["wholes"]
+    best = wholes["plan"]["recommended"]["cheapest"]
+    assert short["plan"]["recommended"]["cheapest"]["gpu"] == best["gpu"]
+    assert short["plan"]["offer_cautions"] == wholes["plan"]["offer_cautions"]
+    assert wholes["llm_plan"]["recommended"]["gpu"] == short["llm_plan"]["recommended"]["gpu"]
+    assert wholes["llm_plan"]["recommended"]["replicas"] == short["llm_plan"]["recommended"]["replicas"]
+    verdicts = [{name: gpu[name] for name in ("gpu", "status", "max_batch")} for gpu in wholes["memory"]["gpus"]]
+    assert [{name: gpu[name] for name in ("gpu", "status", "max_batch")} for gpu in short["memory"]["gpus"]] == verdicts
+    assert short["llm_train_plan"]["cheapest"]["memory"]["gpu"] == wholes["llm_train_plan"]["cheapest"]["memory"]["gpu"]
+    text = conversation["answers"]["memory"].content[0].text
+    assert text.index("batch fits") < text.index("= peak allocated"), "the verdict is not what a cut takes away"
 
 
 @pytest.mark.parametrize("tool", QUESTIONS)
@@ -208,7 +276,8 @@ def test_the_text_is_short_and_has_the_figures_of_the_table_of_the_command_line(
 def test_a_report_on_serving_is_asked_for_by_the_content_of_a_load_file(conversation):
     answer = conversation["answers"]["llm_report"]
     assert not answer.is_error, answer.content[0].text
-    assert answer.structured_content["plan"]["recommended"]["gpu"] == "l40s"
+    assert "l40s" in answer.content[0].text
+    assert len(json.dumps(answer.structured_content, ensure_ascii=False)) <= LONGEST_TEXT
 
 
 def test_a_report_is_that_of_the_command_line_but_for_where_it_was_made(conversation, net_file, tmp_path, monkeypatch):
@@ -217,7 +286,7 @@ def test_a_report_is_that_of_the_command_line_but_for_where_it_was_made(conversa
     (tmp_path / "load.yaml").write_text(json.dumps(LOAD))
     monkeypatch.chdir(tmp_path)
     command("report", net_file, "--batch", "1..64", "--gpu", "l4,t4", "--load", "load.yaml", "-o", "r.json")
-    ours, theirs = answer.structured_content, json.loads((tmp_path / "r.json").read_text())
+    ours, theirs = conversation["wholes"]["report"], json.loads((tmp_path / "r.json").read_text())
     assert {key for key in theirs if ours.get(key) != theirs[key]} <= {"command", "circumstances", "provenance"}
     text = answer.content[0].text
     assert len(text) <= LONGEST_TEXT
@@ -244,7 +313,7 @@ def test_a_refusal_is_one_sentence_that_the_assistant_reads(conversation, index)
 
 def test_resources_are_the_documents_of_the_command_line(conversation):
     assert conversation["resources"][:2] == ["capplan://gpus", "capplan://prices"]
-    assert conversation["templates"] == ["capplan://gpus/{gpu}"]
+    assert conversation["templates"] == ["capplan://gpus/{gpu}", "capplan://answers/{tool}{?arguments*}"]
     assert conversation["contents"] == [
         command("gpus", "--format", "json"),
         command("prices", "--format", "json"),
@@ -267,10 +336,10 @@ def test_prompts_are_filled_in_and_name_tools_that_exist(conversation):
     assert [prompt.name for prompt in conversation["prompts"]] == list(PROMPTS)
     assert "train the model hf:bert on 1000 samples for 1 epochs at batch 32" in conversation["prompt"]
     assert "{" not in conversation["prompt"]
-    listed = {tool.name: tool for tool in conversation["tools"]}
-    fields = {name for tool in ("plan", "llm_plan") for name in listed[tool].input_schema["properties"]}
+    tools = {*asked_by_tool(), "ask"}
+    fields = {field.wire for path in ("plan", "llm plan") for field in find_verb(path).fields_at(Door.HTTP)}
     named = {word for prompt in PROMPTS.values() for word in re.findall(r"`(\w+)`", prompt.text)}
-    assert {"plan", "llm_plan", "train"} <= named <= set(listed) | fields
+    assert {"plan", "llm_plan", "train"} <= named <= tools | fields
 
 
 def test_what_is_not_there_is_said_with_the_nearest_name(conversation):
@@ -303,7 +372,6 @@ def test_a_client_that_starts_the_command_gets_answers_over_standard_output(tmp_
 
     listed, answer = asyncio.run(talk())
     assert listed
-    assert all(tool.output_schema is None for tool in listed)
     assert not answer.is_error
     assert answer.structured_content is None
     assert "capplan llm memory" in answer.content[0].text
@@ -352,26 +420,26 @@ async def over_http(address: str, token: str | None = None) -> AsyncIterator[Any
 
 
 def test_the_service_answers_every_tool_over_http(served, net, words_of):
-    async def talk() -> tuple[list[str], dict[str, Any], Any]:
+    async def talk() -> tuple[int, dict[str, Any], Any]:
         async with over_http(f"http://127.0.0.1:{served.port}/mcp") as client:
-            listed = [tool.name for tool in (await client.list_tools()).tools]
+            listed = len((await client.list_tools()).tools)
             answers = {}
             for tool, (arguments, _) in QUESTIONS.items():
                 asked = {name: net if value == "NET" else value for name, value in arguments.items()}
-                answers[tool] = await client.call_tool(tool, asked)
+                answers[tool] = await client.call_tool(*as_listed(tool, asked))
         async with over_http(f"http://127.0.0.1:{served.port}/mcp/text") as client:
             return listed, answers, await client.call_tool("llm_memory", QUESTIONS["llm_memory"][0])
 
     listed, answers, text_only = asyncio.run(talk())
-    assert listed == [path.replace(" ", "_") for path in served_verbs() if path != "trace"]
+    assert listed == MOST_TOOLS
     for tool, answer in answers.items():
         assert not answer.is_error, answer.content[0].text
-        assert answer.structured_content == json.loads(command(*words_of(tool), "--format", "json")), tool
+        document = json.loads(command(*words_of(tool), "--format", "json"))
         link = re.search(r"^The whole answer: http://127.0.0.1:\d+(\S+)$", answer.content[0].text, re.MULTILINE)
         if tool == "llm_fleet":  # a fleet needs a body
             assert link is None
         else:
-            assert served.get(link[1]).json == answer.structured_content, tool
+            assert served.get(link[1]).json == document, tool
     assert text_only.structured_content is None
     assert "The whole answer: http" in text_only.content[0].text
 
@@ -387,7 +455,7 @@ def test_assistants_stand_behind_the_guard(tmp_path):
 
     with serving(tmp_path / "service", "--token-file", str(tmp_path / "token"), "--traces", "0") as guarded:
         address = f"http://127.0.0.1:{guarded.port}/mcp"
-        assert asyncio.run(names(address, token)) == len(QUESTIONS) + len(REPORTS)
+        assert asyncio.run(names(address, token)) == MOST_TOOLS
         hello = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}
         assert guarded.post("/mcp", hello).status == 401
         allowed = {"Authorization": f"Bearer {token}", "Accept": "application/json, text/event-stream"}

@@ -20,12 +20,11 @@ def memory_sections(answer: MemorySummary, *, rule_of_thumb: bool = False) -> li
     where = f" in {estimate.peak_module}" if estimate.peak_module else ""
     blocks: list[Block] = [
         Lines([_headline(answer), *([sentence(answer.caution)] if answer.caution else [])]),
+        *([Table(_GPUS, answer.gpus)] if answer.gpus else []),
         Table(_PARTS, _parts(estimate)),
         Lines([f"The peak stands at {estimate.peak_op}{where}. Live there, largest first:"]),
         Table(_TENSORS, estimate.largest),
     ]
-    if answer.gpus:
-        blocks.append(Table(_GPUS, answer.gpus))
     if answer.ranks:
         blocks.append(Lines([f"Each of {answer.ranks[0].gpus} GPUs, at batch {estimate.batch} on every one:"]))
         blocks.append(Table(_RANKS, answer.ranks))

@@ -4,12 +4,14 @@ import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote
 
 import mcp_types
 
 from capplan.errors import CapplanError, UnknownNameError, UsageError
 from capplan.files import PACKAGE
+from capplan.serve.mcp.tools import ANSWERS, question_at
 from capplan.serve.planning.messages import Refusal, Task
 from capplan.serve.service import PlanningService
 from capplan.verbs.gpus import GpuQuestion, GpusQuestion
@@ -17,6 +19,7 @@ from capplan.verbs.prices import PricesQuestion
 
 GPUS, PRICES, DOCS = "capplan://gpus", "capplan://prices", "capplan://docs/"
 ONE_GPU = "capplan://gpus/{gpu}"
+ONE_ANSWER = f"{ANSWERS}{{tool}}{{?arguments*}}"
 _JSON, _MARKDOWN = "application/json", "text/markdown"
 
 
@@ -43,7 +46,11 @@ def resources() -> list[mcp_types.Resource]:
 def templates() -> list[mcp_types.ResourceTemplate]:
     """Return the resources whose address holds a name."""
     about = "Every value of one GPU, with its source; the id as in capplan://gpus, such as l4."
-    return [mcp_types.ResourceTemplate(name="gpu", uri_template=ONE_GPU, mime_type=_JSON, description=about)]
+    whole = "The whole answer of a tool, at the address that its short answer names."
+    return [
+        mcp_types.ResourceTemplate(name="gpu", uri_template=ONE_GPU, mime_type=_JSON, description=about),
+        mcp_types.ResourceTemplate(name="answer", uri_template=ONE_ANSWER, mime_type=_JSON, description=whole),
+    ]
 
 
 async def read_resource(answering: Callable[[], Awaitable[PlanningService]], uri: str) -> mcp_types.ReadResourceResult:
@@ -52,9 +59,10 @@ async def read_resource(answering: Callable[[], Awaitable[PlanningService]], uri
     if page is not None:
         return _contents(uri, _MARKDOWN, page.text)
     question = _question(uri)
-    outcome = await (await answering()).answer(Task(question=question))
+    # an answer is asked for with its text, as the tool did, so that the kept one is found
+    outcome = await (await answering()).answer(Task(question=question, has_text=uri.startswith(ANSWERS)))
     if isinstance(outcome, Refusal):
-        raise CapplanError(outcome.message)
+        raise CapplanError(outcome.worded(question))
     return _contents(uri, _JSON, outcome.content.decode())
 
 
@@ -63,7 +71,9 @@ def _contents(uri: str, kind: str, text: str) -> mcp_types.ReadResourceResult:
     return mcp_types.ReadResourceResult(contents=[content])
 
 
-def _question(uri: str) -> GpusQuestion | GpuQuestion | PricesQuestion:
+def _question(uri: str) -> Any:
+    if uri.startswith(ANSWERS):
+        return question_at(uri)
     if uri == GPUS:
         return GpusQuestion()
     if uri == PRICES:
@@ -71,7 +81,9 @@ def _question(uri: str) -> GpusQuestion | GpuQuestion | PricesQuestion:
     head, _, gpu = uri.rpartition("/")
     if head == GPUS and gpu:
         return GpuQuestion(gpu=unquote(gpu)[:200])
-    raise UnknownNameError("resource", uri[:200], (GPUS, ONE_GPU, PRICES, *(DOCS + name for name in docs_pages())))
+    raise UnknownNameError(
+        "resource", uri[:200], (GPUS, ONE_GPU, ONE_ANSWER, PRICES, *(DOCS + name for name in docs_pages()))
+    )
 
 
 _NOT_SHOWN = frozenset(
@@ -166,7 +178,7 @@ PROMPTS: Mapping[str, Prompt] = {
     "serve_llm": Prompt(
         summary="Which GPUs, and how many, serve a language model under a load.",
         arguments={
-            "model": ("a language model of the tool llm_models", None),
+            "model": ("a language model that `ask` for llm_models lists", None),
             "rate_per_s": ("requests per second", "1"),
             "prompt_tokens": ("tokens of a prompt", "1000"),
             "output_tokens": ("tokens of an answer", "250"),
@@ -175,7 +187,7 @@ PROMPTS: Mapping[str, Prompt] = {
         text=(
             "How should the language model {model} be served for {rate_per_s} requests per second of {prompt_tokens} "
             "prompt tokens and {output_tokens} output tokens? Further wishes: {wishes}. If the model's name is not "
-            "known, look it up with the tool `llm_models`. Call `llm_plan` with the load as `rate_per_s`, `input_len` "
+            "known, look it up by `ask` for `llm_models`. Call `llm_plan` with the load as `rate_per_s`, `input_len` "
             "and `output_len`, and limits as `max_ttft_s` and `max_tpot_s`; check the choice with `llm_memory` if room "
             "for more context matters. Name the cheapest deployment that keeps the limits: GPUs, how they share the "
             "model, number of replicas, cost. " + _REPORTING

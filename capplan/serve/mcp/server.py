@@ -18,7 +18,7 @@ from starlette.types import Receive, Scope, Send
 
 from capplan.errors import CapplanError, UnknownNameError
 from capplan.serve.mcp.resources import filled_prompt, prompts, read_resource, resources, templates
-from capplan.serve.mcp.tools import asked_by_tool, call_tool, tools
+from capplan.serve.mcp.tools import ASK, asked_by_tool, call_tool, tools
 from capplan.serve.service import PlanningService
 from capplan.serve.settings import Settings
 from capplan.serve.sharing import BusyError
@@ -27,8 +27,9 @@ from capplan.version import __version__
 INSTRUCTIONS = (
     "capplan predicts, without a GPU, how much memory and time a PyTorch model takes on the GPUs of its database and "
     "what that costs, and plans the serving of language models. Call `plan` for which GPU fits a model, `memory` and "
-    "`estimate` for some GPUs, `llm_plan` to serve a language model, `plan` with `train` for training. Every figure "
-    "is a bound, an estimate with an interval, or a measurement: keep that word when you repeat it."
+    "`estimate` for some GPUs, `llm_plan` to serve a language model, `plan` with `train` for training, `ask` for what "
+    "has no tool of its own. Answers begin with the verdict and are short; the resource that they name holds all. "
+    "Every figure is a bound, an estimate with an interval, or a measurement: keep that word when you repeat it."
 )
 
 
@@ -61,14 +62,14 @@ class Started:
 
 def make_server(answering: Answering, *, is_text_only: bool = False) -> Server[Any]:
     """Return a server."""
-    listed = mcp_types.ListToolsResult(tools=tools(is_text_only=is_text_only))
+    listed = mcp_types.ListToolsResult(tools=tools())
 
     async def list_tools(_context: Any, _params: Any) -> mcp_types.ListToolsResult:
         return listed
 
     async def call(context: Any, params: mcp_types.CallToolRequestParams) -> mcp_types.CallToolResult:
-        if params.name not in asked_by_tool():
-            raise _invalid(UnknownNameError("tool", params.name[:100], asked_by_tool()))
+        if params.name != ASK and params.name not in asked_by_tool():
+            raise _invalid(UnknownNameError("tool", params.name[:100], (ASK, *asked_by_tool())))
         place = None if context.request is None else str(context.request.base_url)
         return await call_tool(
             await answering(), params.name, params.arguments or {}, is_text_only=is_text_only, address=place

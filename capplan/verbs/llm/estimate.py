@@ -29,6 +29,7 @@ class _ConcurrencyFields:
     concurrency: Annotated[
         tuple[int, ...],
         Option(
+            is_usual=True,
             help="Clients: 8, 1,8,32 or 1..256 (powers of two).", flags=("--concurrency", "-c"), words=CLIENTS,
             metavar="CLIENTS", shows_default=True, doors=ANYWHERE | Door.SWEEP,
         ),
@@ -40,7 +41,7 @@ class _BurstFields:
     first_burst: Annotated[
         bool, Option(help="Count the first requests of all clients, sent at once, in TTFT, as benchmark tools do.")
     ] = False
-    explain: Annotated[bool, in_answer("Write out what the steps are made of.")] = False
+    explain: Annotated[bool, in_answer("Write out what the steps are made of.", is_usual=True)] = False
     plot: Annotated[Path | None, picture_file("Plot the curve.")] = None
 
 

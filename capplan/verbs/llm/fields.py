@@ -122,6 +122,7 @@ class LanguageModelFields:
         Option(
             help="A name of `capplan llm models`, hf:config.json, hf:FOLDER, hf:org/name of the local cache, "
             "FILE.gguf.",
+            served="A name that llm_models lists, such as llama-3.1-8b-instruct.",
             metavar="MODEL", topic=Topic.MODEL, is_argument=True, doors=SHOWN, label="Language model",
             placeholder="llama-3.1-8b-instruct",
         ),
@@ -132,7 +133,10 @@ class LanguageModelFields:
 class ReplicaGpuFields:
     """The GPU of a replica."""
 
-    gpu: Annotated[Name, Option(help="Exact id or alias of a GPU.", metavar="ID", topic=Topic.GPUS, completes="gpus")]
+    gpu: Annotated[
+        Name,
+        Option(is_usual=True, help="Exact id or alias of a GPU.", metavar="ID", topic=Topic.GPUS, completes="gpus"),
+    ]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -177,6 +181,7 @@ class DeploymentFields(OffloadFields):
     weights: Annotated[
         Word | None,
         Option(
+            is_usual=True,
             help="bf16, fp8, int8, awq, nvfp4, q4_k_m, ...; the checkpoint's by default.", metavar="FORMAT",
             words=WEIGHTS, topic=Topic.MODEL, doors=SHOWN_AND_SWEPT, label="Weights",
             placeholder="the checkpoint's; or fp8",
@@ -185,14 +190,18 @@ class DeploymentFields(OffloadFields):
     kv: Annotated[
         Word | None,
         Option(
-            help="Number format of the KV cache: bf16, fp8, q8_0, ...", metavar="FORMAT", words=KV_CACHE,
+            is_usual=True, help="Number format of the KV cache: bf16, fp8, q8_0, ...", metavar="FORMAT", words=KV_CACHE,
             doors=SHOWN_AND_SWEPT, label="KV cache", placeholder="the engine's; or fp8",
         ),
     ] = None  # fmt: skip
     tp: Annotated[
         Degree,
         Option(
-            help="GPUs that share every matrix.", shows_default=True, doors=SHOWN_AND_SWEPT, label="GPUs per replica"
+            is_usual=True,
+            help="GPUs that share every matrix.",
+            shows_default=True,
+            doors=SHOWN_AND_SWEPT,
+            label="GPUs per replica",
         ),
     ] = 1
     pp: Annotated[Degree, Option(help="Pipeline stages.", shows_default=True, doors=SHOWN, label="Pipeline stages")] = 1
@@ -212,6 +221,7 @@ class DeploymentFields(OffloadFields):
     engine: Annotated[
         Word | None,
         Option(
+            is_usual=True,
             help="vllm, sglang, trtllm or llama.cpp; by default llama.cpp for GGUF files and formats, else vllm.",
             words=ENGINE,
             doors=SHOWN_AND_SWEPT,
@@ -364,7 +374,7 @@ class MemoryFractionFields:
         float | None,
         Meta(ge=0.01, le=1.0),
         Option(
-            help="The engine's memory fraction; its default if left out.",
+            is_usual=True, help="The engine's memory fraction; its default if left out.",
             flags=("--utilization", "--gpu-memory-utilization"), doors=SHOWN, label="Memory fraction",
             placeholder="the engine's",
         ),
@@ -467,12 +477,22 @@ class MeanLengthFields:
 
     input_len: Annotated[
         Tokens,
-        Option(help="Mean tokens of a prompt.", shows_default=True, doors=SHOWN_AND_SWEPT, label="Tokens of a prompt"),
+        Option(
+            is_usual=True,
+            help="Mean tokens of a prompt.",
+            shows_default=True,
+            doors=SHOWN_AND_SWEPT,
+            label="Tokens of a prompt",
+        ),
     ] = 1024
     output_len: Annotated[
         Tokens,
         Option(
-            help="Mean tokens of an answer.", shows_default=True, doors=SHOWN_AND_SWEPT, label="Tokens of an answer"
+            is_usual=True,
+            help="Mean tokens of an answer.",
+            shows_default=True,
+            doors=SHOWN_AND_SWEPT,
+            label="Tokens of an answer",
         ),
     ] = 256
 
@@ -645,10 +665,10 @@ class TaskFields:
         return changed if self.task == ServingTask.GENERATE else replace(changed, output_len=1.0, output_cv=0.0)
 
 
-def _limit(flag: str, words: str, *, of: str, example: str) -> Option:
+def _limit(flag: str, words: str, *, of: str, example: str, is_usual: bool = True) -> Option:
     return Option(
         help=f"{words}: {example}.", flags=(flag,), metavar="TIME", words=TIME_LIMIT, doors=SHOWN, label=f"Limit, {of}",
-        placeholder=example,
+        placeholder=example, is_usual=is_usual,
     )  # fmt: skip
 
 
@@ -667,7 +687,9 @@ class LatencyLimitFields:
         _limit("--max-tpot", "Limit of the time between tokens", of="per token", example="40ms"),
     ] = None
     max_e2e_s: Annotated[
-        float | None, Meta(le=1e15), _limit("--max-e2e", "Limit of a whole answer", of="whole answer", example="10s")
+        float | None,
+        Meta(le=1e15),
+        _limit("--max-e2e", "Limit of a whole answer", of="whole answer", example="10s", is_usual=False),
     ] = None
     percentile: Annotated[
         Statistic,
@@ -694,7 +716,7 @@ class SearchFields:
         tuple[Name, ...],
         Meta(max_length=400),
         Option(
-            help="Only this GPU; repeatable. All rented data-centre GPUs by default.", flags=("--gpu",),
+            is_usual=True, help="Only this GPU; repeatable. All rented data-centre GPUs by default.", flags=("--gpu",),
             metavar="ID", topic=Topic.GPUS, completes="gpus", doors=SHOWN, label="GPUs",
             placeholder="usual; or l40s,a100-sxm4-80gb",
         ),
@@ -703,6 +725,7 @@ class SearchFields:
         tuple[Word, ...],
         Meta(max_length=16),
         Option(
+            is_usual=True,
             help="vllm, sglang, trtllm (the default), llama.cpp or all; repeatable.",
             flags=("--engine",),
             doors=SHOWN,
@@ -713,6 +736,7 @@ class SearchFields:
         tuple[Word, ...],
         Meta(max_length=16),
         Option(
+            is_usual=True,
             help="bf16, fp8, ...; repeatable; the checkpoint's by default.", metavar="FORMAT", topic=Topic.MODEL,
             doors=SHOWN, label="Weights",
         ),

@@ -112,7 +112,8 @@ LLM_FLEET = Verb(
     path="llm fleet",
     question=LlmFleetQuestion,
     summary="Find the fleet that serves several language models together, on one kind of GPU or mixed, the cheapest "
-    "first.\n\nExit 1 if none does.",
+    "first.",
+    fails_if="none does",
     examples=("capplan llm fleet FLEET.yaml",),
     answer=answer_llm_fleet,
     effort=Effort.LONG,

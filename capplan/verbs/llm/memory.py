@@ -34,6 +34,7 @@ class LlmMemoryQuestion(LanguageModelFields, ReplicaGpuFields, DeploymentFields,
         int | None,
         Meta(ge=1, le=10**8),
         Option(
+            is_usual=True,
             help="Longest sequence served, such as 32K; the model's own limit by default.", metavar="TOKENS",
             words=TOKENS,
         ),
@@ -44,7 +45,9 @@ class LlmMemoryQuestion(LanguageModelFields, ReplicaGpuFields, DeploymentFields,
         Option(help="Tokens of one step; the engine's default if left out.", metavar="TOKENS", words=TOKENS),
     ] = None
     max_num_seqs: Annotated[
-        int | None, Meta(ge=1, le=10**8), Option(help="Sequences that run at once; the engine's default if left out.")
+        int | None,
+        Meta(ge=1, le=10**8),
+        Option(is_usual=True, help="Sequences that run at once; the engine's default if left out."),
     ] = None
     draft_tokens: Annotated[
         int, Meta(ge=0, le=32), Option(help="Speculation: tokens drafted in each step, by a layer that takes memory.")
@@ -102,8 +105,9 @@ def answer_llm_memory(question: LlmMemoryQuestion, context: Context) -> "MemoryA
 LLM_MEMORY = Verb(
     path="llm memory",
     question=LlmMemoryQuestion,
-    summary="Divide a GPU's memory among weights, activations and the KV cache of a served language model.\n\n"
-    "Exit 1 if no sequence of ⟨max-len⟩ fits, or of any length where that is left out.",
+    summary="Divide a GPU's memory among weights, activations and the KV cache of a served language model.",
+    fails_if="no sequence of ⟨max-len⟩ fits, or of any length where that is left out",
+    take_it="Take it to learn whether a language model, a context or a number of requests fits one kind of GPU.",
     examples=(
         "capplan llm memory deepseek-v3 --weights fp8 --gpu h200-sxm-141gb --tp 8 --max-len 32768",
         "capplan llm memory qwen3-32b --gpu rtx-4090 --engine llama.cpp --weights q4_k_m --max-len 16384",

@@ -52,6 +52,7 @@ class _LoadFields:
         float | None,
         Meta(le=1e15),
         Option(
+            is_usual=True,
             help="Requests per second to all replicas together.", flags=("--rate",), metavar="PER_S", doors=SHOWN,
             label="Requests per second",
         ),
@@ -60,6 +61,7 @@ class _LoadFields:
         float | None,
         Meta(le=1e15),
         Option(
+            is_usual=True,
             help="Clients that wait for answers, instead of a rate.", flags=("--concurrency", "-c"), metavar="N",
             doors=SHOWN, label="Clients at a time",
         ),
@@ -147,7 +149,8 @@ class _HandOverFields:
         Path | None, Option(help="Write a Kubernetes manifest of the fleet.", metavar="FILE.yaml", doors=Door.COMMAND)
     ] = None
     everything: Annotated[
-        bool, in_answer("Show every deployment and every rejection.", "--all", doors=Door.COMMAND | Door.HTTP)
+        bool,
+        in_answer("Show every deployment and every rejection.", "--all", doors=Door.COMMAND | Door.HTTP, is_usual=True),
     ] = False
 
 
@@ -362,8 +365,11 @@ def _files(answers: "Sequence[PlannedFleet]", question: LlmPlanQuestion) -> Mapp
 LLM_PLAN = Verb(
     path="llm plan",
     question=LlmPlanQuestion,
-    summary="Find the deployments of a language model that carry a load within limits, the cheapest first.\n\n"
-    "Exit 1 if none does.",
+    summary="Find the deployments of a language model that carry a load within limits, the cheapest first.",
+    fails_if="none does",
+    take_it="Take it to choose GPUs and their number for a load; for one GPU that is chosen take `llm_memory`, or "
+    "`llm_estimate` of `ask`.",
+    verdict=("recommended", "notes"),
     examples=(
         "capplan llm plan llama-3.1-70b-instruct --weights fp8 --rate 20 --max-ttft 1s --max-tpot 40ms",
         "capplan llm plan qwen3-32b --gpu h100-sxm5-80gb --gpu l40s --concurrency 64 --max-tpot 50ms --percentile 99",

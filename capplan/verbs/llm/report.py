@@ -137,8 +137,9 @@ _PAGES: dict[str, Callable[..., str | bytes]] = {
 LLM_REPORT = Verb(
     path="llm report",
     question=LlmReportQuestion,
-    summary="Report which deployment serves a language model under a load: fleet, money, latency over the load, launch."
-    "\n\nExit 1 if none carries it.",
+    summary="Report which deployment serves a language model under a load: fleet, money, latency over the load, "
+    "launch.",
+    fails_if="none carries it",
     examples=("capplan llm report llama-3.1-70b-instruct --load LOAD.yaml -o report.html -o report.json",),
     answer=answer_llm_report,
     effort=Effort.LONG,

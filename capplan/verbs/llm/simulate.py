@@ -87,6 +87,7 @@ class _ArrivalFields:
     rates_per_s: Annotated[
         tuple[float, ...] | None,
         Option(
+            is_usual=True,
             help="Requests per second to one replica: 2, 1,2,4 or 1..16.", flags=("--rate",), metavar="PER_S",
             words=RATES,
         ),
@@ -94,6 +95,7 @@ class _ArrivalFields:
     concurrency: Annotated[
         tuple[int, ...] | None,
         Option(
+            is_usual=True,
             help="Clients that wait for answers, instead of a rate.", flags=("--concurrency", "-c"), metavar="N",
             words=CLIENTS,
         ),

@@ -40,8 +40,8 @@ def answer_llm_support(question: LlmSupportQuestion, context: Context) -> "Suppo
 LLM_SUPPORT = Verb(
     path="llm support",
     question=LlmSupportQuestion,
-    summary="Tell which engines read which formats of a language model's weights on a GPU, and since which version.\n\n"
-    "Exit 1 if none reads any.",
+    summary="Tell which engines read which formats of a language model's weights on a GPU, and since which version.",
+    fails_if="none reads any",
     examples=(
         "capplan llm support minimax-m2.5 --gpu a100-sxm4-80gb",
         "capplan llm support gpt-oss-20b --gpu rtx-3090 --json",

@@ -40,7 +40,12 @@ class TrainingMethodFields:
 
     method: Annotated[
         Method,
-        Option(help="Train all parameters, or adapters beside a frozen base.", topic=Topic.MODEL, shows_default=True),
+        Option(
+            is_usual=True,
+            help="Train all parameters, or adapters beside a frozen base.",
+            topic=Topic.MODEL,
+            shows_default=True,
+        ),
     ] = Method.FULL
     rank: Annotated[
         int, Meta(ge=1, le=2**16), Option(help="Rank of adapters.", topic=Topic.MODEL, shows_default=True)
@@ -75,7 +80,7 @@ class TrainingMethodFields:
     seq_len: Annotated[
         int,
         Meta(ge=1, le=10**8),
-        Option(help="Tokens of a sequence.", topic=Topic.WORKLOAD, shows_default=True),
+        Option(is_usual=True, help="Tokens of a sequence.", topic=Topic.WORKLOAD, shows_default=True),
     ] = 4096  # fmt: skip
     framework: Annotated[
         Word | None,
@@ -148,7 +153,14 @@ class TrainingLayoutFields:
     gpu_count: Annotated[
         int,
         Meta(ge=1, le=10**6),
-        Option(help="GPUs of the job.", flags=("--gpus", "-n"), topic=Topic.GPUS, shows_default=True, wire="gpu_count"),
+        Option(
+            is_usual=True,
+            help="GPUs of the job.",
+            flags=("--gpus", "-n"),
+            topic=Topic.GPUS,
+            shows_default=True,
+            wire="gpu_count",
+        ),
     ] = 1
     gpus_per_node: Annotated[
         int | None,
@@ -170,7 +182,7 @@ class TrainingLayoutFields:
     micro_batch: Annotated[
         int,
         Meta(ge=1, le=10**6),
-        Option(help="Sequences of one forward pass.", topic=Topic.WORKLOAD, shows_default=True),
+        Option(is_usual=True, help="Sequences of one forward pass.", topic=Topic.WORKLOAD, shows_default=True),
     ] = 1
     accumulate: Annotated[
         int,
@@ -180,6 +192,7 @@ class TrainingLayoutFields:
     recompute: Annotated[
         Recompute | None,
         Option(
+            is_usual=True,
             help="What the backward pass computes again; by default what the framework does, or the least that fits.",
             topic=Topic.WORKLOAD,
         ),
@@ -286,12 +299,24 @@ class RunFields:
     tokens: Annotated[
         float | None,
         Meta(gt=0, le=1e18),
-        Option(help="Tokens of the data set, such as 2T or 10G.", metavar="COUNT", words=COUNT, topic=Topic.WORKLOAD),
+        Option(
+            is_usual=True,
+            help="Tokens of the data set, such as 2T or 10G.",
+            metavar="COUNT",
+            words=COUNT,
+            topic=Topic.WORKLOAD,
+        ),
     ] = None
     samples: Annotated[
         float | None,
         Meta(gt=0, le=1e15),
-        Option(help="Samples of the data set instead of tokens.", metavar="COUNT", words=COUNT, topic=Topic.WORKLOAD),
+        Option(
+            is_usual=True,
+            help="Samples of the data set instead of tokens.",
+            metavar="COUNT",
+            words=COUNT,
+            topic=Topic.WORKLOAD,
+        ),
     ] = None
     mean_len: Annotated[
         float | None,
@@ -306,7 +331,9 @@ class RunFields:
         ),
     ] = ()  # fmt: skip
     epochs: Annotated[
-        float, Meta(gt=0, le=10**6), Option(help="Passes over the data set.", topic=Topic.WORKLOAD, shows_default=True)
+        float,
+        Meta(gt=0, le=10**6),
+        Option(is_usual=True, help="Passes over the data set.", topic=Topic.WORKLOAD, shows_default=True),
     ] = 1.0
     padded: Annotated[
         bool,

@@ -54,8 +54,8 @@ def answer_llm_train_estimate(question: LlmTrainEstimateQuestion, context: Conte
 LLM_TRAIN_ESTIMATE = Verb(
     path="llm train estimate",
     question=LlmTrainEstimateQuestion,
-    summary="Estimate how fast a language model trains, with intervals, and the days and money of a run.\n\n"
-    "Exit 1 if it does not fit in memory.",
+    summary="Estimate how fast a language model trains, with intervals, and the days and money of a run.",
+    fails_if="it does not fit in memory",
     examples=(
         "capplan llm train estimate llama-3-8b-instruct --gpu h100-sxm5-80gb --gpus 8 --micro-batch 2 --tokens 10G",
         "capplan llm train estimate qwen3-8b --gpu l40s --method lora --micro-batch 4 --samples 50000 --epochs 3",
@@ -106,8 +106,8 @@ def answer_llm_train_memory(question: LlmTrainMemoryQuestion, context: Context) 
 LLM_TRAIN_MEMORY = Verb(
     path="llm train memory",
     question=LlmTrainMemoryQuestion,
-    summary="Divide the memory of a GPU that trains or fine-tunes a language model, and check that it fits.\n\n"
-    "Exit 1 if it does not fit.",
+    summary="Divide the memory of a GPU that trains or fine-tunes a language model, and check that it fits.",
+    fails_if="it does not fit",
     examples=(
         "capplan llm train memory llama-3.1-8b-instruct --gpu rtx-4090 --method qlora --seq-len 2048",
         "capplan llm train memory llama-3-70b-instruct --gpu h100-sxm5-80gb --gpus 64 --tp 8 --micro-batch 2",

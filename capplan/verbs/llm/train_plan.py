@@ -26,6 +26,7 @@ class _PlanFields:
         tuple[Name, ...],
         Meta(max_length=100),
         Option(
+            is_usual=True,
             help="Only this GPU; repeatable. All rented data-centre GPUs by default.", flags=("--gpu",), metavar="ID",
             topic=Topic.GPUS, completes="gpus",
         ),
@@ -34,12 +35,15 @@ class _PlanFields:
         tuple[_Count, ...],
         Meta(max_length=16),
         Option(
+            is_usual=True,
             help="GPUs of a job; repeatable. By default powers of two up to ⟨max-gpus⟩, and what a ⟨deadline⟩ needs.",
             flags=("--gpus", "-n"), topic=Topic.GPUS,
         ),
     ] = ()  # fmt: skip
     max_gpus: Annotated[
-        int, Meta(ge=1, le=_MOST_GPUS), Option(help="Most GPUs of a job.", topic=Topic.GPUS, shows_default=True)
+        int,
+        Meta(ge=1, le=_MOST_GPUS),
+        Option(is_usual=True, help="Most GPUs of a job.", topic=Topic.GPUS, shows_default=True),
     ] = 64
     global_batch: Annotated[
         int | None,
@@ -53,15 +57,22 @@ class _PlanFields:
     deadline_s: Annotated[
         float | None,
         Meta(gt=0, le=1e12),
-        Option(help="Longest run, such as 14d.", flags=("--deadline",), metavar="TIME", words=TIME_LIMIT,
+        Option(is_usual=True, help="Longest run, such as 14d.", flags=("--deadline",), metavar="TIME", words=TIME_LIMIT,
                topic=Topic.LIMITS),
     ] = None  # fmt: skip
     budget_usd: Annotated[
         float | None,
         Meta(gt=0, le=1e15),
-        Option(help="Most money, such as 250k.", flags=("--budget",), metavar="USD", words=AMOUNT, topic=Topic.LIMITS),
+        Option(
+            is_usual=True,
+            help="Most money, such as 250k.",
+            flags=("--budget",),
+            metavar="USD",
+            words=AMOUNT,
+            topic=Topic.LIMITS,
+        ),
     ] = None
-    everything: Annotated[bool, in_answer("Show every GPU and count.", "--all")] = False
+    everything: Annotated[bool, in_answer("Show every GPU and count.", "--all", is_usual=True)] = False
     launch: Annotated[bool, in_answer("Write a configuration of the cheapest run for the framework.")] = False
 
 
@@ -133,7 +144,10 @@ LLM_TRAIN_PLAN = Verb(
     path="llm train plan",
     question=LlmTrainPlanQuestion,
     summary="Search GPUs, counts, layouts, micro-batches and recomputation for a training run: the cheapest, the "
-    "fastest, and the one on fewest GPUs.\n\nExit 1 if none fits or keeps the limits.",
+    "fastest, and the one on fewest GPUs.",
+    fails_if="none fits or keeps the limits",
+    take_it="Take it for training or fine-tuning a language model; for other models take `plan` with `train`.",
+    verdict=("cheapest", "nearest"),
     examples=(
         "capplan llm train plan llama-3-8b-instruct --tokens 1T --max-gpus 256 --deadline 30d",
         "capplan llm train plan llama-3.1-8b-instruct --method qlora --samples 50k --mean-len 500 --seq-len 2048 --gpu "

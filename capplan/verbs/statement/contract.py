@@ -213,6 +213,9 @@ class Verb(Generic[Question, Answer]):
         path: the command's words, such as "plan" or "llm plan".
         question: the dataclass of its fields.
         summary: help: what the verb does, in a sentence or two.
+        take_it: when to ask this question rather than its neighbours, for assistants.
+        fails_if: what ends the command with exit code 1.
+        verdict: the keys of the document that hold the verdict, which an answer that is cut short keeps before others.
         examples: commands that can be copied.
         answer: answers a question from what a door provides.
         sections: lays answers out, one for each model asked about; they are written as table, Markdown and CSV.
@@ -241,6 +244,9 @@ class Verb(Generic[Question, Answer]):
     path: str
     question: type[Question]
     summary: str
+    take_it: str = ""
+    fails_if: str = ""
+    verdict: tuple[str, ...] = ()
     examples: tuple[str, ...] = ()
     answer: Callable[[Question, Context], Answer]
     sections: "Callable[[Sequence[Answer], Question], Iterable[Section]] | None" = None

@@ -59,13 +59,13 @@ def batch_sizes(help_: str, *, doors: Door = EVERYWHERE, shows_default: bool = T
     """Return how batches are written: a list, a span of powers of two, or words for what is found."""
     return Option(
         help=help_, flags=("--batch", "-b"), words=BATCHES, metavar="SIZES", topic=Topic.WORKLOAD,
-        shows_default=shows_default, doors=doors,
+        shows_default=shows_default, doors=doors, is_usual=True,
     )  # fmt: skip
 
 
 def one_batch(help_: str, *, doors: Door = EVERYWHERE) -> Option:
     """Return how one batch is written."""
-    return Option(help=help_, flags=("--batch", "-b"), topic=Topic.WORKLOAD, doors=doors)
+    return Option(help=help_, flags=("--batch", "-b"), topic=Topic.WORKLOAD, doors=doors, is_usual=True)
 
 
 def picture_file(help_: str) -> Option:
@@ -73,13 +73,18 @@ def picture_file(help_: str) -> Option:
     return Option(help=help_, metavar=PLOT, topic=Topic.ANSWER, doors=Door.COMMAND)
 
 
-def in_answer(help_: str, *flags: str, doors: Door = ANYWHERE & ~Door.PYTHON, shows_default: bool = False) -> Option:
+def in_answer(
+    help_: str, *flags: str, doors: Door = ANYWHERE & ~Door.PYTHON, shows_default: bool = False, is_usual: bool = False
+) -> Option:
     """Return how a field is written that decides what is shown of an answer, which Python holds whole."""
-    return Option(help=help_, flags=flags, topic=Topic.ANSWER, shows_default=shows_default, doors=doors)
+    return Option(
+        help=help_, flags=flags, topic=Topic.ANSWER, shows_default=shows_default, doors=doors, is_usual=is_usual
+    )
 
 
 LoadTree = Annotated[
-    dict[str, Any] | None, Option(help="What a LOAD.yaml holds.", flags=("--load",), doors=Door.HTTP, wire="load")
+    dict[str, Any] | None,
+    Option(help="What a LOAD.yaml holds.", flags=("--load",), doors=Door.HTTP, wire="load", is_usual=True),
 ]
 ModelConfig = Annotated[
     dict[str, Any] | None,
@@ -116,6 +121,7 @@ class InputFields:
         tuple[Text, ...],
         Meta(max_length=32),
         Option(
+            is_usual=True,
             help="An input such as x=3x224x224 or ids=int64:Nx128; N is the batch; repeatable.", flags=("--input",),
             metavar="[NAME=][DTYPE:]DIMS", topic=Topic.MODEL, doors=SWEPT,
         ),
@@ -123,7 +129,7 @@ class InputFields:
     input_size: Annotated[
         str | None,
         Option(
-            help="Image size, such as 3x640x640.", metavar="CxHxW", topic=Topic.MODEL, words=SHAPE,
+            is_usual=True, help="Image size, such as 3x640x640.", metavar="CxHxW", topic=Topic.MODEL, words=SHAPE,
             doors=SWEPT | Door.PAGE, label="Image size", placeholder="3x224x224",
         ),
     ] = None  # fmt: skip
@@ -131,7 +137,7 @@ class InputFields:
         int | None,
         Meta(ge=1),
         Option(
-            help="Tokens per sample, for text models.", topic=Topic.MODEL, doors=SWEPT | Door.PAGE,
+            is_usual=True, help="Tokens per sample, for text models.", topic=Topic.MODEL, doors=SWEPT | Door.PAGE,
             label="Tokens per sample", placeholder="default",
         ),
     ] = None  # fmt: skip
@@ -232,7 +238,9 @@ class ModelFields(InputFields):
     model: Annotated[
         Text,
         Option(
-            help=MODEL_HELP, metavar="MODEL", topic=Topic.MODEL, is_argument=True, completes="models", doors=SWEPT,
+            help=MODEL_HELP,
+            served="resnet50, timm:NAME, torchvision:NAME, hf:bert, or a pipeline as diffusers:NAME; no file is read.",
+            metavar="MODEL", topic=Topic.MODEL, is_argument=True, completes="models", doors=SWEPT,
             label="Model",
         ),
     ] = ""  # fmt: skip
@@ -320,6 +328,7 @@ class TrainingFields:
     train: Annotated[
         bool,
         Option(
+            is_usual=True,
             help="Answer for training steps instead of inference.", topic=Topic.WORKLOAD, doors=ANYWHERE | Door.PAGE,
             label="Training steps",
         ),
@@ -362,6 +371,7 @@ class RecordingFields:
     precision: Annotated[
         Precision | None,
         Option(
+            is_usual=True,
             help="Number formats; by default the model's own, as PyTorch would run it.", topic=Topic.WORKLOAD,
             metavar="|".join(Precision), doors=ON_PAGE | Door.SWEEP, label="Precision", placeholder="the model's own",
         ),
@@ -386,6 +396,7 @@ class WorkloadFields(RecordingFields, TrainingFields):
     framework: Annotated[
         Framework,
         Option(
+            is_usual=True,
             help="How the graph is executed.", topic=Topic.WORKLOAD, shows_default=True, doors=ON_PAGE | Door.SWEEP,
             label="Framework",
         ),
@@ -450,6 +461,7 @@ class GpuNameFields:
         tuple[Name, ...],
         Meta(max_length=400),
         Option(
+            is_usual=True,
             help="A GPU such as l4 or 'RTX 4090', a family such as a100, or a list t4,l4; repeatable; all by default.",
             flags=("--gpu",), metavar="NAME", topic=Topic.GPUS, doors=ON_PAGE, completes="gpus", label="GPUs",
             placeholder="all; or l4,a100",
@@ -520,7 +532,7 @@ class OfferFields:
     providers: Annotated[
         tuple[Name, ...],
         Option(
-            help="Only GPUs that this provider rents, at its prices; repeatable.", flags=("--provider",),
+            is_usual=True, help="Only GPUs that this provider rents, at its prices; repeatable.", flags=("--provider",),
             metavar="NAME", topic=Topic.PRICES, doors=ON_PAGE, label="Providers", placeholder="all; or aws,gcp",
         ),
     ] = ()  # fmt: skip
@@ -572,6 +584,7 @@ class PriceFields(OfferFields):
         float | None,
         Meta(ge=0.0, le=1e15),
         Option(
+            is_usual=True,
             help="Only GPUs whose smallest machine is rented for at most this an hour.", flags=("--max-price",),
             metavar="USD", topic=Topic.PRICES, doors=ON_PAGE, label="Most USD per hour",
         ),
@@ -606,6 +619,7 @@ class LimitFields(UtilizationFields):
         float | None,
         Meta(ge=0.0, le=1e15),
         Option(
+            is_usual=True,
             help="Latency limit per batch, such as 50ms.", flags=("--max-latency",), metavar="TIME", words=TIME,
             topic=Topic.LIMITS, doors=ON_PAGE, label="Latency limit", placeholder="50ms",
         ),

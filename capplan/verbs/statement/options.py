@@ -51,6 +51,7 @@ class Option:
 
     Attributes:
         help: one sentence, for help texts and schemas.
+        served: that sentence where a service answers, which reads no files; by default the same.
         flags: the option's names; by default the field's name. The first, without dashes, is also the field's name
             in configuration files, sweep files and query strings, besides the field's own.
         topic: the heading of help.
@@ -64,9 +65,12 @@ class Option:
         wire: the name of the field in JSON, where that is another.
         choice: what one of the words is called that the field admits, in messages; by default the field's name.
         placeholder: what the form shows where the field is empty.
+        is_usual: most questions use it, so that short help and an assistant's tool show it; others stand behind
+            `--help-all`, and in the tool's argument `more`.
     """
 
     help: str = ""
+    served: str = ""
     flags: tuple[str, ...] = ()
     topic: Topic = Topic.OWN
     metavar: str | None = None
@@ -79,6 +83,7 @@ class Option:
     placeholder: str = ""
     wire: str = ""
     choice: str = ""
+    is_usual: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -117,6 +122,11 @@ class Field:
     def is_required(self) -> bool:
         """Return True if the field has no default."""
         return self.default is MISSING
+
+    @property
+    def is_usual(self) -> bool:
+        """Return True if short help and tools show the field: most questions use it, or none can be asked without."""
+        return self.option.is_usual or self.option.is_argument or self.is_required
 
     @property
     def kinds(self) -> tuple[Any, ...]:

@@ -2,7 +2,7 @@
 
 import re
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, is_dataclass
 from functools import reduce
 from operator import or_
@@ -16,9 +16,9 @@ from capplan.errors import UnknownNameError, UsageError
 from capplan.files import named_path
 from capplan.units import counted
 from capplan.verbs.statement.contract import Verb
-from capplan.verbs.statement.options import Door, Field, fields_of
+from capplan.verbs.statement.options import Door, Field, fields_of, words_at
 from capplan.verbs.statement.words import assignment
-from capplan.wording import as_options
+from capplan.wording import worded
 
 Kind = TypeVar("Kind")
 
@@ -268,13 +268,18 @@ def _option_words(field: Field, value: Any) -> list[str]:
     return [field.flag, text if text is not None else f"{value:.15g}" if isinstance(value, float) else str(value)]
 
 
+def served_help(field: Field, fields: Sequence[Field]) -> str:
+    """Return the help of a field where a service answers, other fields by their names in JSON."""
+    return worded(field.option.served or field.option.help, words_at(fields, Door.HTTP))
+
+
 def wire_type(question: type) -> type[msgspec.Struct]:
     """Return a struct with the fields of a question as JSON holds them, for schemas."""
     fields: list[tuple[str, Any] | tuple[str, Any, Any]] = []
     for field in fields_of(question):
         if not field.option.doors & Door.HTTP:
             continue
-        meta = msgspec.Meta(description=as_options(field.option.help)) if field.option.help else None
+        meta = msgspec.Meta(description=served_help(field, fields_of(question))) if field.option.help else None
         plain: Any = bounded_type(field) if field.option.words is None else field.option.words.wire
         if field.option.words is not None and field.default is None:
             plain = plain | None

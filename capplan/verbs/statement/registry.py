@@ -94,6 +94,10 @@ PYTHON_NAMES: Mapping[str, str] = {
 """The verbs that `import capplan` offers, by what Python calls them."""
 
 
+TOOLS = ("plan", "memory", "estimate", "llm plan", "llm memory", "llm train plan", "gpus show")
+"""The verbs that an assistant sees as tools of their own; the others it reaches through one more tool."""
+
+
 def llm_names() -> dict[str, str]:
     """Return the verbs that `import capplan.llm` offers, by what Python calls them."""
     return {
