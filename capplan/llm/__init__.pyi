@@ -76,8 +76,6 @@ def memory(
 ) -> _MemoryAnswerShown:
     """Divide a GPU's memory among weights, activations and the KV cache of a served language model.
 
-    Exit 1 if no sequence of max_len fits, or of any length where that is left out.
-
     Args:
         model: A name of `capplan llm models`, hf:config.json, hf:FOLDER, hf:org/name of the local cache, FILE.gguf.
         gpu: Exact id or alias of a GPU.
@@ -270,8 +268,6 @@ def plan(
     calibration: str | Path | None = ...,
 ) -> _PlannedFleetShown:
     """Find the deployments of a language model that carry a load within limits, the cheapest first.
-
-    Exit 1 if none does.
 
     Args:
         model: A name of `capplan llm models`, hf:config.json, hf:FOLDER, hf:org/name of the local cache, FILE.gguf.
@@ -733,8 +729,6 @@ def support(
 ) -> _SupportAnswerShown:
     """Tell which engines read which formats of a language model's weights on a GPU, and since which version.
 
-    Exit 1 if none reads any.
-
     Args:
         model: A name of `capplan llm models`, hf:config.json, hf:FOLDER, hf:org/name of the local cache, FILE.gguf.
         gpu: Exact id or alias of a GPU.
@@ -760,8 +754,6 @@ def report(
     title: str | None = ...,
 ) -> _ServingReportShown:
     """Report which deployment serves a language model under a load: fleet, money, latency over the load, launch.
-
-    Exit 1 if none carries it.
 
     Args:
         model: A name of `capplan llm models`, hf:config.json, hf:FOLDER, hf:org/name of the local cache, FILE.gguf.
@@ -798,8 +790,6 @@ def fleet(
     calibration: str | Path | None = ...,
 ) -> _FleetAnswerShown:
     """Find the fleet that serves several language models together, on one kind of GPU or mixed, the cheapest first.
-
-    Exit 1 if none does.
 
     Args:
         measured: A measured run of this deployment: vLLM or SGLang benchmark JSON, genai-perf CSV, or a serving CSV; repeatable.
@@ -929,8 +919,6 @@ def train_memory(
 ) -> _TrainingMemoryAnswerShown:
     """Divide the memory of a GPU that trains or fine-tunes a language model, and check that it fits.
 
-    Exit 1 if it does not fit.
-
     Args:
         model: A name of `capplan llm models`, hf:config.json, hf:FOLDER, hf:org/name of the local cache, FILE.gguf.
         gpu: Exact id or alias of a GPU.
@@ -1027,8 +1015,6 @@ def train_estimate(
     calibration: str | Path | None = ...,
 ) -> _PricedTrainingShown:
     """Estimate how fast a language model trains, with intervals, and the days and money of a run.
-
-    Exit 1 if it does not fit in memory.
 
     Args:
         model: A name of `capplan llm models`, hf:config.json, hf:FOLDER, hf:org/name of the local cache, FILE.gguf.
@@ -1130,8 +1116,6 @@ def train_plan(
     calibration: str | Path | None = ...,
 ) -> _TrainingPlanShown:
     """Search GPUs, counts, layouts, micro-batches and recomputation for a training run: the cheapest, the fastest, and the one on fewest GPUs.
-
-    Exit 1 if none fits or keeps the limits.
 
     Args:
         model: A name of `capplan llm models`, hf:config.json, hf:FOLDER, hf:org/name of the local cache, FILE.gguf.
