@@ -50,12 +50,22 @@ class ServedDeployment:
         return times if cap is None else times.scaled(self._slowdown(cap, load, table, times))
 
     def _slowdown(self, cap: CardCap, load: Load, table: StepTable, times: StepTime) -> FloatArray:
-        """Return by what factor a power cap lengthens each step."""
-        total_s = times.total_s
+        """Return by what factor a power cap lengthens each step.
+
+        What a kernel takes before and after its bytes and products are instructions, which follow the clock as well.
+        """
+        total_s, constants = times.total_s, self.constants
+        fixed_s = table.count * constants.kernel("fixed_s")[table.kernel_class]
+
+        def at(clock: float) -> FloatArray:
+            machine, layout = self.machine.at_clock(clock), constants.layout
+            slowed = step_table(self.kernels, load, machine=machine, layout=layout, engine=self.engine)
+            parts = step_time(slowed, constants)
+            parts = replace(parts, kernels_s=parts.kernels_s + fixed_s * (1.0 / clock - 1.0))
+            return np.asarray(self.time_factor * parts.total_s / total_s)
 
         def probe() -> list[FloatArray]:
-            slowed = [replace(table, compute_s=table.compute_s / clock) for clock in PROBED_CLOCKS]
-            return [self.time_factor * step_time(steps, self.constants).total_s / total_s for steps in slowed]
+            return [at(clock) for clock in PROBED_CLOCKS]
 
         shares = [rate_shares(cap.gpu, work) for work in card_works(self.kernels, cap.gpu, load, total_s)]
         return cap.slowdowns(shares, probe).at(cap.end)

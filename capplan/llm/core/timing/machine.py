@@ -35,7 +35,8 @@ class Machine:
     says that it joins all GPUs (NVLink, Infinity Fabric) instead of passing the host. It joins `server_gpus`; others
     are reached over the network, whose `network_bytes_per_s` of one GPU is the sum of both directions, too.
     `memory_bytes` are the GPU's own. `cap` is a power limit below the GPU's own; None where it keeps that. `host`
-    computes what does not lie on the GPU; None where all does.
+    computes what does not lie on the GPU; None where all does. `moved_bytes_per_s` is what its multiprocessors move at
+    their clock where that bounds the bandwidth, too.
     """
 
     id: str
@@ -52,6 +53,15 @@ class Machine:
     network_bytes_per_s: float = 100e9
     cap: CardCap | None = None
     host: HostCpu | None = None
+    moved_bytes_per_s: float | None = None
+
+    def at_clock(self, share: float) -> "Machine":
+        """Return the GPU at a share of its clock: arithmetic and what its multiprocessors move slow down."""
+        bandwidth, moved = self.bandwidth_bytes_per_s, self.moved_bytes_per_s
+        if moved is not None:
+            bandwidth = (bandwidth**-3 + (share * moved) ** -3 - moved**-3) ** (-1 / 3)
+        peaks = {arithmetic: share * peak for arithmetic, peak in self.peaks_flops_per_s.items()}
+        return replace(self, peaks_flops_per_s=peaks, bandwidth_bytes_per_s=bandwidth)
 
     @property
     def units(self) -> frozenset[Arithmetic]:
@@ -102,7 +112,8 @@ def ggml_machine(machine: Machine, gpu: GpuSpec) -> Machine:
     if not moved:
         return machine
     printed = machine.bandwidth_bytes_per_s
-    return replace(machine, bandwidth_bytes_per_s=(printed**-3 + moved**-3) ** (-1 / 3))
+    bounded = (printed**-3 + moved**-3) ** (-1 / 3)
+    return replace(machine, bandwidth_bytes_per_s=bounded, moved_bytes_per_s=moved)
 
 
 def machine_of(
