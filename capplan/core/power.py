@@ -1,8 +1,9 @@
 """The power of a card from what a step moves and computes in its time, and its time under a lowered power limit."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
-from math import exp, hypot, log
+from enum import StrEnum
+from math import exp, hypot, log, sqrt
 
 import numpy as np
 
@@ -17,6 +18,11 @@ _INVERSE_CLOCKS = np.geomspace(1.0, 1.0 / PROBED_CLOCKS[-1], 61)
 _HBM_JOULES_PER_BYTE, _GDDR_JOULES_PER_BYTE = 8 * 3.9e-12, 8 * 7.5e-12
 """What memory chips take for a byte: HBM2 3.9 pJ/bit (O'Connor et al., Fine-Grained DRAM, MICRO 2017), GDDR6 7.5 pJ/bit
 (Micron's technical brief on GDDR6X). [J]"""
+_JOULES_PER_INSTRUCTION, _COARSE_JOULES = 11.7e-12, 20.2e-12
+"""What an instruction of one lane takes beside the base, on chips of finer processes than 8 nm and on others. Loops of
+fp32 multiply-adds take 10.5 pJ on an A100, 11.1 on an L40S, 12.4 on an MI300X, 13.6 on an H200, 20.2 on an A40: watts
+and TFLOP/s of RRZE-HPC/gpu-benches@1038c5d, gpu-roofline, two operations an instruction (read 2026-11-27). [J]"""
+_COARSE_PROCESS_M = 7.5e-9
 _FOLLOW_THE_CLOCK = frozenset(
     {
         Microbenchmark.MATMUL_HALF,
@@ -94,6 +100,12 @@ def clock_mix(times_s: Sequence[float], factor: float) -> ClockMix:
     return ClockMix(weights=tuple(weights), stretch=factor * times_s[0] / mixed_s)
 
 
+def _joules_per_instruction(gpu: GpuSpec) -> float:
+    """Return what an instruction of one lane takes by the process of the chip. [J]"""
+    process_m = gpu.design.process_m
+    return _COARSE_JOULES if process_m is not None and process_m > _COARSE_PROCESS_M else _JOULES_PER_INSTRUCTION
+
+
 def memory_chips_w(gpu: GpuSpec, bandwidth_share: FloatArray) -> FloatArray:
     """Return what memory chips draw at shares of the printed bandwidth; other kinds than HBM count as GDDR. [W]"""
     is_hbm = (gpu.memory_type or "").startswith("HBM")
@@ -157,6 +169,10 @@ class PowerConstants:
         if min(self.memory, self.cache, self.compute, self.narrow_weight, self.log_half_width) < 0:
             raise ValueError("a constant of power is negative")
 
+    def times(self, factor: float) -> "PowerConstants":
+        """Return the constants of a chip that demands so many times as much for the same work."""
+        return replace(self, memory=factor * self.memory, cache=factor * self.cache, compute=factor * self.compute)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CardPower:
@@ -171,9 +187,31 @@ class CardPower:
     models: int
 
 
+class PowerNovelty(StrEnum):
+    """What nobody measured of a question about power, beside the generation of its card.
+
+    `MARKET` is a card of another vendor or with another kind of memory than those measured, `WORK` neither a served
+    model nor a diffusion pipeline, `REQUESTS` a served model whose requests are not stated.
+    """
+
+    MARKET = "market"
+    WORK = "work"
+    REQUESTS = "requests"
+
+
+NEW_WORK = frozenset({PowerNovelty.WORK})
+
+
+def _is_of_another_market(gpu: GpuSpec) -> bool:
+    """Return True if a card differs in vendor or kind of memory from all that were measured: NVIDIA's with HBM."""
+    return gpu.vendor != "NVIDIA" or not (gpu.memory_type or "").startswith("HBM")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PowerLaw:
     """Constants by architecture; `others` serves architectures that nobody measured, with a wider interval.
+
+    `widths` are the half-widths that novelties add in square to those of the constants, as logarithms.
 
     `cards` are GPUs that a user measured, by their ids; they draw what the law says times their own factor.
 
@@ -187,6 +225,7 @@ class PowerLaw:
     architectures: Mapping[str, PowerConstants]
     others: PowerConstants
     capping: CapLaw
+    widths: Mapping[PowerNovelty, float] = field(default_factory=dict)
     cap_w: float | None = None
     served_widening: Mapping[str, float] = field(default_factory=lambda: {"low": 1.0, "high": 1.0})
     task_prompts: Mapping[str, int] = field(default_factory=dict)
@@ -198,8 +237,13 @@ class PowerLaw:
                 raise ValueError(f"{name}: top {constants.top_fraction} must be from 0 to 1")
 
     def of(self, gpu: GpuSpec) -> PowerConstants:
-        """Return the constants that serve a GPU: those of its architecture, times its own factor where it has one."""
-        constants, card = self.architectures.get(gpu.architecture, self.others), self.cards.get(gpu.id)
+        """Return the constants that serve a GPU: those of its architecture, times its own factor where it has one.
+
+        Where nobody measured its architecture, chips of a coarser process take more for the same work.
+        """
+        constants, card = self.architectures.get(gpu.architecture), self.cards.get(gpu.id)
+        if constants is None:
+            constants = self.others.times(_joules_per_instruction(gpu) / _JOULES_PER_INSTRUCTION)
         if card is None:
             return constants
         return replace(
@@ -209,11 +253,23 @@ class PowerLaw:
             log_half_width=card.log_half_width,
         )
 
+    def half_width(self, gpu: GpuSpec, novelties: Set[PowerNovelty] = frozenset()) -> float:
+        """Return the half-width of the 90 % interval of the logarithm of power, by what was not measured.
+
+        A card that a user measured has its own, which holds for the work that it was measured with.
+        """
+        own = self.of(gpu).log_half_width
+        if gpu.id in self.cards:
+            return own
+        found = {*novelties, *({PowerNovelty.MARKET} if _is_of_another_market(gpu) else ())}
+        return sqrt(own**2 + sum(self.widths.get(novelty, 0.0) ** 2 for novelty in found))
+
     def evidence(self, gpu: GpuSpec) -> str:
         """Return what was measured that a GPU's power rests on."""
         if gpu.id in self.cards:
             return "measured on this GPU"
-        return "architecture measured" if gpu.architecture in self.architectures else "other architectures measured"
+        is_known = gpu.architecture in self.architectures and not _is_of_another_market(gpu)
+        return "architecture measured" if is_known else "other architectures measured"
 
     def limit_w(self, gpu: GpuSpec) -> float | None:
         """Return the most that a card draws: its own limit or the cap; None where its own is not known. [W]"""
@@ -241,13 +297,15 @@ class PowerLaw:
 class CardWork:
     """What a step does on one card: bytes of device memory traffic, FLOPs by format, and its time. [bytes, FLOP, s]
 
-    `cached_bytes` are those of `traffic_bytes` that attention reads of earlier tokens.
+    `cached_bytes` are those of `traffic_bytes` that attention reads of earlier tokens. `instructions` of single lanes
+    unpack weights of few bits.
     """
 
     traffic_bytes: float
     flops: Mapping[PeakKind, float]
     time_s: float
     cached_bytes: float = 0.0
+    instructions: float = 0.0
 
     def __post_init__(self) -> None:
         if self.time_s <= 0:
@@ -256,12 +314,16 @@ class CardWork:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RateShares:
-    """Rates as shares of the printed peaks: of memory, of memory for earlier tokens, and of arithmetic by width."""
+    """Rates as shares of the printed peaks: of memory, of memory for earlier tokens, and of arithmetic by width.
+
+    `unpacking` is the share of the power limit that the instructions which unpack weights draw.
+    """
 
     memory: float
     cache: float
     wide: float
     narrow: float
+    unpacking: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -272,6 +334,7 @@ class PeakSeconds:
     cache_s: float = 0.0
     wide_s: float = 0.0
     narrow_s: float = 0.0
+    unpacking_s: float = 0.0
 
     def __add__(self, other: "PeakSeconds") -> "PeakSeconds":
         return PeakSeconds(
@@ -279,6 +342,7 @@ class PeakSeconds:
             cache_s=self.cache_s + other.cache_s,
             wide_s=self.wide_s + other.wide_s,
             narrow_s=self.narrow_s + other.narrow_s,
+            unpacking_s=self.unpacking_s + other.unpacking_s,
         )
 
     def times(self, count: float) -> "PeakSeconds":
@@ -288,6 +352,7 @@ class PeakSeconds:
             cache_s=count * self.cache_s,
             wide_s=count * self.wide_s,
             narrow_s=count * self.narrow_s,
+            unpacking_s=count * self.unpacking_s,
         )
 
     def over(self, time_s: float) -> RateShares:
@@ -297,6 +362,7 @@ class PeakSeconds:
             cache=self.cache_s / time_s,
             wide=self.wide_s / time_s,
             narrow=self.narrow_s / time_s,
+            unpacking=self.unpacking_s / time_s,
         )
 
 
@@ -309,6 +375,7 @@ def peak_seconds(gpu: GpuSpec, work: CardWork) -> PeakSeconds:
         cache_s=work.cached_bytes / bandwidth,
         wide_s=sum(time_s for kind, time_s in seconds.items() if kind not in _NARROW),
         narrow_s=sum(time_s for kind, time_s in seconds.items() if kind in _NARROW),
+        unpacking_s=_joules_per_instruction(gpu) * work.instructions / gpu.tdp_w if gpu.tdp_w else 0.0,
     )
 
 
@@ -322,16 +389,19 @@ def power_fraction(shares: RateShares, constants: PowerConstants) -> float:
     demand = constants.memory * shares.memory + constants.cache * shares.cache
     demand += constants.compute * (shares.wide + constants.narrow_weight * shares.narrow)
     reach = constants.top_fraction - constants.base_fraction
+    demand += shares.unpacking / reach
     return min(1.0, constants.base_fraction + reach * (1.0 - exp(-demand)))
 
 
-def step_power_w(gpu: GpuSpec, work: CardWork, law: PowerLaw) -> Interval | None:
+def step_power_w(
+    gpu: GpuSpec, work: CardWork, law: PowerLaw, *, novelties: Set[PowerNovelty] = NEW_WORK
+) -> Interval | None:
     """Return the mean power of one card during a step, without its host; None where its limit is not known. [W]"""
     if gpu.tdp_w is None:
         return None
     constants = law.of(gpu)
     fraction = power_fraction(rate_shares(gpu, work), constants)
-    width = exp(constants.log_half_width)
+    width = exp(law.half_width(gpu, novelties))
     return Interval(
         low=gpu.tdp_w * max(constants.base_fraction, fraction / width),
         expected=gpu.tdp_w * fraction,
@@ -360,6 +430,7 @@ def step_energy(
     samples: float,
     gpus: int = 1,
     widening: Mapping[str, float] | None = None,
+    novelties: Set[PowerNovelty] = NEW_WORK,
 ) -> StepEnergy | None:
     """Return the power of a step and the energy of a sample; None where the card's power limit is not known.
 
@@ -375,7 +446,7 @@ def step_energy(
         min(limit_w, gpu.tdp_w * power_fraction(work.over(seconds), constants))
         for seconds in (time_s.high, time_s.expected, time_s.low)
     )
-    width, widened = constants.log_half_width, widening or {"low": 1.0, "high": 1.0}
+    width, widened = law.half_width(gpu, novelties), widening or {"low": 1.0, "high": 1.0}
     per_sample = gpus * expected_w * time_s.expected / samples
     below = widened["low"] * hypot(log(expected_w * time_s.expected / (quick_w * time_s.low)), width)
     above = widened["high"] * hypot(log(slow_w * time_s.high / (expected_w * time_s.expected)), width)
@@ -425,7 +496,7 @@ class CardCap:
         constants, tdp_w, cap_w = self.law.of(self.gpu), self.gpu.tdp_w, self.law.cap_w
         assert tdp_w is not None
         assert cap_w is not None
-        width = float(np.exp(constants.log_half_width))
+        width = exp(self.law.half_width(self.gpu))
         draw_w = np.array([tdp_w * power_fraction(share, constants) for share in shares])
         if (np.minimum(tdp_w, draw_w * width) <= cap_w).all():
             same = np.ones_like(draw_w)

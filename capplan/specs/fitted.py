@@ -7,7 +7,7 @@ from types import MappingProxyType
 from capplan.core.economics.evidence import PriceDrift
 from capplan.core.origin import Origin
 from capplan.core.pipelines.measured import GROUPS, GroupFactors, PipelineCalibration
-from capplan.core.power import PowerLaw
+from capplan.core.power import PowerLaw, PowerNovelty
 from capplan.core.records import NumberRange, as_plain
 from capplan.core.sweep.overview import RateRange, SweepRates
 from capplan.specs.folders import calibration_file
@@ -30,6 +30,8 @@ class _PowerReader(_FittedReader):
     what = "a law of power"
     version = 3
     unwritten = MappingProxyType({"cap_w": None, "cards": {}})
+    older = MappingProxyType({**_FittedReader.older, PowerLaw: {"widths": {}}})
+    optional = frozenset(PowerNovelty)
 
 
 def load_power_law(path: Path | None = None) -> PowerLaw:

@@ -11,7 +11,16 @@ from hypothesis import strategies as st
 from capplan.core.gpus.spec import PeakKind
 from capplan.core.numbers import Interval
 from capplan.core.origin import Origin
-from capplan.core.power import CapLaw, CardPower, CardWork, PowerConstants, PowerLaw, energy_j, step_power_w
+from capplan.core.power import (
+    CapLaw,
+    CardPower,
+    CardWork,
+    PowerConstants,
+    PowerLaw,
+    PowerNovelty,
+    energy_j,
+    step_power_w,
+)
 from capplan.specs import load_gpus
 
 H100 = load_gpus().find("h100-sxm5-80gb")
@@ -107,6 +116,42 @@ def test_an_architecture_that_nobody_measured_has_the_wider_interval_of_the_othe
     assert found is not None
     assert found.expected == pytest.approx(700 * 0.3)
     assert found.high / found.expected == pytest.approx(math.exp(0.4))
+
+
+def test_what_nobody_measured_of_a_question_widens_its_interval_in_square() -> None:
+    law = replace(
+        LAW, widths={PowerNovelty.MARKET: 0.5, PowerNovelty.WORK: 0.15, PowerNovelty.REQUESTS: 0.48}
+    )  # with a half-width of 0.2: √(0.2² + 0.15²) = 0.25, √(0.2² + 0.48²) = 0.52, √(0.04 + 0.25 + 0.0225) = 0.559
+    assert law.half_width(H100) == 0.2
+    assert law.half_width(H100, {PowerNovelty.WORK}) == pytest.approx(0.25)
+    assert law.half_width(H100, {PowerNovelty.REQUESTS}) == pytest.approx(0.52)
+    of_gddr = replace(H100, memory_type="GDDR6X")
+    assert law.half_width(of_gddr, {PowerNovelty.WORK}) == pytest.approx(0.559, abs=1e-3)
+    assert law.half_width(replace(H100, vendor="AMD")) == law.half_width(of_gddr)
+    assert law.evidence(of_gddr) == "other architectures measured"
+    own = replace(law, cards={H100.id: CardPower(factor=1.0, log_half_width=0.1, rows=9, models=3)})
+    assert own.half_width(H100, {PowerNovelty.WORK}) == 0.1
+
+
+def test_instructions_that_unpack_weights_draw_their_energy() -> None:
+    # 10¹² instructions a second of 11.7 pJ draw 11.7 W beside the base while the card is far from its limit
+    idle, busy = (
+        step_power_w(H100, CardWork(traffic_bytes=0, flops={}, time_s=1.0, instructions=count), LAW)
+        for count in (0.0, 1e12)
+    )
+    assert idle is not None
+    assert busy is not None
+    assert busy.expected - idle.expected == pytest.approx(11.7, rel=0.02)
+
+
+def test_chips_of_a_coarse_process_take_more_for_the_same_work() -> None:
+    # the energies of an instruction on an A40 and on finer chips: 20.2 and 11.7 pJ; half of the bandwidth demands
+    # 0.5 · 20.2 ÷ 11.7 = 0.863, so that the share is 0.3 + 0.7 · (1 − e^−0.863) = 0.7047
+    rtx_3090 = load_gpus().find("rtx-3090")
+    work = CardWork(traffic_bytes=rtx_3090.memory_bandwidth_bytes_per_s / 2, flops={}, time_s=1.0)
+    found = step_power_w(rtx_3090, work, LAW)
+    assert found is not None
+    assert found.expected == pytest.approx(350 * 0.7047, rel=1e-3)
 
 
 def test_a_card_of_unknown_limit_has_no_power() -> None:

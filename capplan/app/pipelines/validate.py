@@ -122,7 +122,7 @@ def _judged_energy(
         return {}
 
     def energy_of(time_s: Interval) -> StepEnergy | None:
-        return step_energy(gpu, work, time_s, law, samples=row.batch, gpus=row.degrees.gpu_count)
+        return step_energy(gpu, work, time_s, law, samples=row.batch, gpus=row.degrees.gpu_count, novelties=frozenset())
 
     at_time, estimated = energy_of(Interval.exact(row.latency_s)), energy_of(latency_s)
     figures: dict[PipelineMetric, Judged] = {}

@@ -91,7 +91,8 @@ class GridPlanner:
             return {**head, **held}
         energy = None
         if law is not None and (work := self.prepared.peak_seconds(gpu, [batch])[0]) is not None:
-            energy = step_energy(gpu, work, latency.latency_s, law, samples=latency.samples)
+            novelties = self.prepared.power_novelties
+            energy = step_energy(gpu, work, latency.latency_s, law, samples=latency.samples, novelties=novelties)
         fit = Fit(
             gpu=gpu, batch=batch, status=status, memory=memory, latency=latency, max_batch=max_batch, certain_batch=0,
             recommended_batch=recommended, host_copy_s=None, energy=energy,

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import ceil, exp, floor
+from typing import ClassVar
 
 from capplan.core.assumed import STREAMED_SHARE, UNKNOWN_PCIE_BYTES_PER_S
 from capplan.core.gpus.spec import GpuSpec
@@ -38,7 +39,7 @@ from capplan.core.pipelines.timing import (
 from capplan.core.pipelines.types import ON_ANOTHER, ON_GPU, ON_STREAM, Offload, Part, Pipeline, Runs
 from capplan.core.plan.planner import Planned, Prepared
 from capplan.core.plan.types import Fit, ModelFacts, PartFacts, PartTime, PipelineFacts
-from capplan.core.power import PeakSeconds
+from capplan.core.power import PeakSeconds, PowerNovelty
 from capplan.core.trace.types import ModelInput
 from capplan.core.workload import LARGEST_BATCH, Workload
 
@@ -114,6 +115,8 @@ class PreparedPipeline(Planned):
         degrees: the GPUs that share an item's sequence.
         hosts: the CPUs that parts run on, by id.
     """
+
+    power_novelties: ClassVar[frozenset[PowerNovelty]] = frozenset()
 
     pipeline: Pipeline
     workload: Workload

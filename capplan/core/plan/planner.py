@@ -4,6 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
+from typing import ClassVar
 
 from capplan.core.gpus.prices import Price, cheapest_offer
 from capplan.core.gpus.spec import GpuSpec
@@ -31,7 +32,7 @@ from capplan.core.ops.analysis import cautions
 from capplan.core.ops.flops import kernel_flops, kernel_macs, traffic, uncounted
 from capplan.core.plan.recommend import latencies_under_cap
 from capplan.core.plan.types import Constraint, Fit, Limits, ModelFacts, Plan, Rejection, gpus_for_rate, rank_fits
-from capplan.core.power import PeakSeconds, PowerLaw, step_energy
+from capplan.core.power import NEW_WORK, PeakSeconds, PowerLaw, PowerNovelty, step_energy
 from capplan.core.trace.types import PREPARED, QUANTISED, Kernel, Recording, Trace, model_input
 from capplan.core.workload import (
     BatchChoice,
@@ -53,6 +54,9 @@ CURVE_BATCHES = tuple(2**power for power in range(17))
 
 class Planned(ABC):
     """What can be planned: a model or a pipeline under one workload, with its memory and time on any GPU and batch."""
+
+    power_novelties: ClassVar[frozenset[PowerNovelty]] = NEW_WORK
+    """What of its work no power meter has read."""
 
     workload: Workload
     calibration: Calibration | None
@@ -425,7 +429,15 @@ def with_energy(
             continue
         work, latency = planned.peak_seconds(answer.gpu, [answer.batch])[0], answer.latency
         time_s = latency.interval_s or latency.latency_s
-        energy = work and step_energy(answer.gpu, work, time_s, law, samples=latency.samples, gpus=answer.gpus_together)
+        energy = work and step_energy(
+            answer.gpu,
+            work,
+            time_s,
+            law,
+            samples=latency.samples,
+            gpus=answer.gpus_together,
+            novelties=planned.power_novelties,
+        )
         draw_w = energy.power_w.expected if energy else None
         if max_draw_w is None or (draw_w is not None and draw_w <= max_draw_w):
             found.append(replace(answer, energy=energy or None))

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from capplan.core.engine_names import find_engine
 from capplan.core.numbers import Interval
-from capplan.core.power import PowerLaw, step_power_w
+from capplan.core.power import PowerLaw, PowerNovelty, step_power_w
 from capplan.errors import CapplanError, UsageError
 from capplan.llm.core.deployment import NamedDeployment, ServingDeployment
 from capplan.llm.core.measured import SkippedRun
@@ -178,7 +178,9 @@ def _power_at_time_w(item: PreparedRun, law: PowerLaw, *, running: float, output
     work = card_work(
         deployment.kernels, deployment.gpu, run.sharding, tokens, output_tokens_per_s=output_tokens_per_s / run.replicas
     )
-    power_w = step_power_w(deployment.gpu, work, law)
+    is_stated = run.energy is None or run.energy.is_timed
+    novelties = frozenset[PowerNovelty]() if is_stated else frozenset({PowerNovelty.REQUESTS})
+    power_w = step_power_w(deployment.gpu, work, law, novelties=novelties)
     assert power_w is not None
     return power_w * (run.sharding.gpus * run.replicas)
 

@@ -19,6 +19,10 @@ _FP8_EXPERT_ROWS = 64.0
 """Rows of the tile in which grouped fp8 products multiply what an expert was sent, however little it is: the default
 BLOCK_SIZE_M of vLLM's Triton kernel for blocks of fp8 weights. The rest of the tile costs no time where weights are
 waited for, but it does cost energy."""
+_UNPACKING, _BYTES_TO_UNPACK = 5.0, 1.0
+"""Instructions of a lane for each weight of less than so many bytes in llama.cpp's products with few tokens: shifts,
+masks, dot products of four bytes, scales and loads come to 3 (Q4_K), 4 (Q5_K), 5 (Q2_K) and 7 (Q3_K, Q6_K), counted in
+ggml-org/llama.cpp@027ef876 ggml/src/ggml-cuda/vecdotq.cuh on 2026-11-27."""
 _CACHED = frozenset({KernelClass.DECODE_GQA, KernelClass.DECODE_VECTOR, KernelClass.DECODE_MLA})
 
 
@@ -126,6 +130,7 @@ def _with_share(work: CardWork, other: CardWork, share: float) -> CardWork:
         work,
         traffic_bytes=work.traffic_bytes + share * other.traffic_bytes,
         cached_bytes=work.cached_bytes + share * other.cached_bytes,
+        instructions=work.instructions + share * other.instructions,
         flops={**work.flops, **flops},
     )
 
@@ -139,6 +144,11 @@ def card_works(kernels: Kernels, gpu: GpuSpec, load: Load, time_s: FloatArray) -
             tiles = [_tile_padding(item, float(tokens) * kernels.data_parallel) for tokens in load.tokens]
             padding[:, index] = np.maximum(padding[:, index], tiles)
     by_kernel, traffic_bytes = work.flops * padding * work.count, work.traffic_bytes * work.count
+    unpacked = sum(
+        item.count * item.outputs * item.inputs
+        for item in kernels.products
+        if item.kernel_class is KernelClass.GGML_NARROW and item.weight_bytes < _BYTES_TO_UNPACK
+    )
     is_cached = np.array([CLASSES[index] in _CACHED for index in work.kernel_class])
     works = []
     for step, seconds in enumerate(time_s.tolist()):
@@ -151,6 +161,7 @@ def card_works(kernels: Kernels, gpu: GpuSpec, load: Load, time_s: FloatArray) -
                 cached_bytes=float(traffic_bytes[step][is_cached].sum()),
                 flops=dict(flops),
                 time_s=seconds,
+                instructions=_UNPACKING * unpacked,
             )
         )
     return works
@@ -186,6 +197,7 @@ def serving_energy(
         samples=in_step,
         gpus=sharding.gpus,
         widening=law.served_widening,
+        novelties=frozenset(),
     )
     if found is None:
         return None

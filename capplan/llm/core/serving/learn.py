@@ -303,7 +303,7 @@ class WidthRows:
                 bases[those] = same.get(engine_width(str(of), str(engine)), same[str(of)])
         patterns, which = np.unique(np.column_stack([bases, self.levels])[mine], axis=0, return_inverse=True)
         errors = np.abs(self.errors[mine])
-        steps = _Quantile(errors, patterns[:, 0], patterns[:, 1:], which.ravel(), weights[mine]).solve()
+        steps = QuantileWidths(errors, patterns[:, 0], patterns[:, 1:], which.ravel(), weights[mine]).solve()
         novelties = [novelty for row in DISTANCES.values() for novelty in row]
         totals = {novelty: float(np.sqrt(steps @ _levels({novelty}))) for novelty in novelties}
         return {**totals, Novelty.NETWORK: totals[Novelty.VENDOR]}
@@ -332,7 +332,7 @@ def _levels(novelties: frozenset[Novelty] | set[Novelty]) -> FloatArray:
 
 
 @dataclass(frozen=True, slots=True)
-class _Quantile:
+class QuantileWidths:
     """Absolute log errors [row] whose 90 % quantile is √(base² + Σ step·level) of the pattern `which` they have."""
 
     errors: FloatArray
@@ -342,6 +342,7 @@ class _Quantile:
     weights: FloatArray
 
     def loss(self, steps: FloatArray) -> float:
+        """Return the weighted quantile loss of the half-widths that some squares of steps make."""
         missing = self.errors - np.sqrt(self.bases**2 + self.levels @ steps)[self.which]
         return float(self.weights @ np.where(missing > 0, COVERED * missing, (COVERED - 1.0) * missing))
 
