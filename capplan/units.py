@@ -7,6 +7,7 @@ hertz, watts). GB is 10⁹ bytes, GiB 2³⁰.
 import math
 import re
 from collections.abc import Mapping
+from datetime import UTC, datetime
 
 from capplan.errors import UsageError
 
@@ -190,3 +191,12 @@ def counted(number: int, noun: str) -> str:
     ('1 GPU', '132 GPUs')
     """
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def format_moment(at_s: float) -> str:
+    """Write a time since 1970 as a day and an hour of UTC.
+
+    >>> format_moment(1700157780)
+    '2023-11-16 18:03'
+    """
+    return datetime.fromtimestamp(at_s, tz=UTC).strftime("%Y-%m-%d %H:%M")

@@ -263,6 +263,7 @@ def plan(
     power_limit_w: float | str | None = ...,
     power_calibration: str | Path | None = ...,
     max_power_draw_w: float | str | None = ...,
+    load_file: str | Path | None = ...,
     download: bool = ...,
     specs: Sequence[str | Path] | str | None = ...,
     calibration: str | Path | None = ...,
@@ -336,6 +337,7 @@ def plan(
         power_limit_w: A power limit that is set on each GPU (nvidia-smi -pl), such as 300W: the time and energy under it.
         power_calibration: What your own GPUs draw: a file of `capplan calibrate power -o FILE`.
         max_power_draw_w: Most mean power of all GPUs of an answer, without the host, such as 400W.
+        load_file: The load: a file of `capplan load`, or keys that are options of `capplan llm plan`; options other than their defaults win over it.
         download: Fetch the configuration and headers of hf:org/name over the network.
         specs: Own GPU specs, laid over the built-in ones.
         calibration: Constants from `capplan llm fit`; the shipped ones by default.
@@ -407,6 +409,7 @@ def simulate(
     energy: bool = ...,
     power_limit_w: float | str | None = ...,
     power_calibration: str | Path | None = ...,
+    load_file: str | Path | None = ...,
     download: bool = ...,
     specs: Sequence[str | Path] | str | None = ...,
     calibration: str | Path | None = ...,
@@ -472,6 +475,7 @@ def simulate(
         energy: Show the power of the GPUs and the joules of a sample, or of an output token.
         power_limit_w: A power limit that is set on each GPU (nvidia-smi -pl), such as 300W: the time and energy under it.
         power_calibration: What your own GPUs draw: a file of `capplan calibrate power -o FILE`.
+        load_file: The load: a file of `capplan load`, or keys that are options of `capplan llm plan`; options other than their defaults win over it.
         download: Fetch the configuration and headers of hf:org/name over the network.
         specs: Own GPU specs, laid over the built-in ones.
         calibration: Constants from `capplan llm fit`; the shipped ones by default.

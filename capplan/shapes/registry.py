@@ -17,6 +17,7 @@ MODULES = (
     "validation",
     "sweep",
     "saved",
+    "observed",
     "llm_serving",
     "llm_memory",
     "llm_plan",

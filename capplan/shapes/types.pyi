@@ -897,6 +897,65 @@ class CheckDocument(Struct, frozen=True, kw_only=True):
     kept: bool
     outcomes: tuple[CheckedLimit, ...]
 
+class SpreadDocument(Struct, frozen=True, kw_only=True):
+    requests: float
+    mean: float
+    cv: float | None
+    p50: float | None
+    p90: float | None
+    p95: float | None
+    p99: float | None
+    is_binned: bool
+
+class GrowthDocument(Struct, frozen=True, kw_only=True):
+    per_year_fraction: float
+    low_fraction: float
+    high_fraction: float
+    weeks: int
+
+class ArrivalsDocument(Struct, frozen=True, kw_only=True):
+    from_s: float
+    to_s: float
+    has_dates: bool
+    requests: float
+    mean_per_s: float
+    busiest_hour_per_s: float
+    busiest_hour_from_s: int
+    daily_per_s: tuple[float, ...] | None
+    weekly_per_s: tuple[float, ...] | None
+    burstiness: float | None
+    growth: GrowthDocument | None
+
+class BrokenLinesDocument(Struct, frozen=True, kw_only=True):
+    reason: str
+    lines: int
+    first: int
+
+class RunningGpusDocument(Struct, frozen=True, kw_only=True):
+    name: str
+    count: int
+    utilisation_fraction: float | None
+    power_w: float | None
+
+class ObservedLoadDocument(Struct, frozen=True, kw_only=True):
+    schema_version: Literal[1]
+    sources: tuple[str, ...]
+    form: str
+    arrivals: ArrivalsDocument
+    input_tokens: SpreadDocument | None
+    output_tokens: SpreadDocument | None
+    prefix_fraction: float | None
+    ttft_s: SpreadDocument | None
+    tpot_s: SpreadDocument | None
+    e2e_s: SpreadDocument | None
+    running: tuple[float, float] | None
+    waiting: tuple[float, float] | None
+    failed: float | None
+    lines: int
+    broken: tuple[BrokenLinesDocument, ...]
+    gpus: tuple[RunningGpusDocument, ...]
+    cautions: tuple[str, ...]
+
 class ServedModel(Struct, frozen=True, kw_only=True):
     name: str
     params: int

@@ -22,6 +22,8 @@ CONSTRAINT_KEYS = (
     "terms", "allow", "deny", "marketplaces", "any_vendor", "budget", "site", "certainty", "max_price_age",
 )  # fmt: skip
 """The keys that state what a buyer admits, which are read as the options of `capplan report`."""
+LOAD_PARTS = ("llm", "running", "observed")
+"""The parts of a file of `capplan load` that are not about `capplan report`, which reads `service` alone."""
 _DEFAULTS = Path(__file__).with_name("load_defaults.yaml")
 
 _MOST_OWNED = 100_000
@@ -143,7 +145,12 @@ def read_load_fields(path: Path) -> Tree:
     Raises:
         SpecError: the file cannot be read, or is not strict YAML.
     """
-    return read_yaml(path)
+    return _report_part(read_yaml(path))
+
+
+def _report_part(tree: Tree) -> Tree:
+    """Return a load without the parts of other commands, which a file of `capplan load` has."""
+    return {key: value for key, value in tree.items() if key not in LOAD_PARTS} if "observed" in tree else tree
 
 
 def read_demand(path: Path) -> ReportLoad:
@@ -153,7 +160,9 @@ def read_demand(path: Path) -> ReportLoad:
         SpecError: the file is refused, with all that is wrong with it.
     """
     return _demand(
-        with_stream(read_yaml(path)), str(path), known=(*_KEYS, "assumptions", *CONSTRAINT_KEYS, "inventory", "prices")
+        with_stream(_report_part(read_yaml(path))),
+        str(path),
+        known=(*_KEYS, "assumptions", *CONSTRAINT_KEYS, "inventory", "prices"),
     )
 
 
@@ -163,7 +172,7 @@ def read_load_file(path: Path) -> LoadFile:
     Raises:
         SpecError: the file is refused, with all that is wrong with it.
     """
-    tree = with_stream(read_yaml(path))
+    tree = with_stream(_report_part(read_yaml(path)))
     reader = _LoadReader(str(path), {})
     inventory = _inventory(reader, _listed(reader, tree, "inventory", "with gpu and count"))
     prices = _listed(reader, tree, "prices", "in the form of a price file")

@@ -891,6 +891,20 @@ class SpendFields:
 
 
 @dataclass(frozen=True, kw_only=True)
+class LoadFileFields:
+    """The load file of a question whose other fields it may state."""
+
+    load_file: Annotated[
+        Path | None,
+        Option(
+            help="The load: a file of `capplan load`, or keys that are options of `capplan llm plan`; options other "
+            "than their defaults win over it.",
+            flags=("--load",), metavar="LOAD.yaml", topic=Topic.LIMITS, doors=HERE,
+        ),
+    ] = None  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
 class FilesHereFields:
     """What this machine brings: the network, own specs, and own constants of times."""
 

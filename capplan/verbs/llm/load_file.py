@@ -2,10 +2,11 @@
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from capplan.specs.strict_yaml import Tree, read_yaml
+from capplan.specs.strict_yaml import Checker, Tree, read_yaml
 from capplan.specs.values import per_second
 from capplan.verbs.llm.plan import LlmPlanQuestion
 from capplan.verbs.statement.file_keys import KeyReader, fields_by_key
@@ -18,6 +19,9 @@ KEYS: Mapping[str, Field] = {
 _BY_NAME = {field.name: key for key, field in KEYS.items()}
 _OTHER_NAMES = {"hours": "hours_of_use", "gpus": "gpu", "engines": "engine"}
 _LIMITS = ("max_ttft", "max_tpot", "max_e2e", "percentile", "certainty")
+_BESIDE = ("service", "running", "observed")
+"""The parts of a file of `capplan load` beside `llm`; `service` is what `capplan report` reads."""
+_Question = TypeVar("_Question")
 _SHARE = re.compile(r"(-?\d+(?:\.\d+)?)\s*%")
 
 
@@ -29,10 +33,60 @@ def read_load_file(path: Path, *, model: str) -> LlmPlanQuestion:
 def read_load_tree(tree: Tree, *, shown: str, model: str) -> LlmPlanQuestion:
     """Read what a load file holds."""
     reader = _OptionKeyReader(shown, shown)
-    inner = tree.get("llm", tree)
-    values = reader.read(inner if isinstance(inner, dict) and len(tree) == 1 else tree)
+    values = reader.read(_keys_of(tree))
     reader.finish({})
     return LlmPlanQuestion(model=model, **values)
+
+
+def _keys_of(tree: Tree) -> Tree:
+    """Return the keys of a load file that are options: those of its part `llm`, where it has one."""
+    inner = tree.get("llm", tree)
+    if inner is tree or not isinstance(inner, dict) or not set(tree) <= {"llm", *_BESIDE}:
+        return tree
+    return {**inner, **{key: tree[key] for key in ("running",) if key in tree and key in KEYS}}
+
+
+def with_load(question: _Question, path: Path | None, *, model: str) -> _Question:
+    """Return a question about serving with what a load file states; an option other than its default wins over it.
+
+    Args:
+        question: A question that has some of the fields of `capplan llm plan`.
+        path: The load file; None for none.
+        model: The model that is asked about.
+
+    Raises:
+        SpecError: the file is refused, with all that is wrong with it.
+    """
+    if path is None:
+        return question
+    stated = read_load_file(path, model=model)
+    own = {field.name: field for field in fields_of(type(question))}
+    taken = {
+        field.name: getattr(stated, field.name)
+        for field in KEYS.values()
+        if field.name in own
+        and getattr(question, field.name) == own[field.name].default
+        and getattr(stated, field.name) != field.default
+    }
+    return replace(question, **taken)  # type: ignore[type-var]  # questions are dataclasses
+
+
+def observed_day(path: Path) -> tuple[float, ...] | None:
+    """Return the mean rate of each hour of a day that a file of `capplan load` has; None where it lacks it. [1/s]
+
+    Raises:
+        SpecError: the file is refused.
+    """
+    observed = read_yaml(path).get("observed", {})
+    given = observed.get("daily_per_s") if isinstance(observed, dict) else None
+    if given is None:
+        return None
+    is_day = isinstance(given, list) and len(given) == 24 and all(type(rate) in (int, float) for rate in given)
+    if not is_day or min(given) < 0 or not sum(given) > 0:
+        checker = Checker(str(path), str(path))
+        checker.refuse("observed.daily_per_s", "must be 24 rates of at least 0, one above it")
+        checker.finish({})
+    return tuple(float(rate) for rate in given)
 
 
 def read_fleet(tree: Tree, *, shown: str, apart: Mapping[str, str]) -> tuple[LlmPlanQuestion, ...]:

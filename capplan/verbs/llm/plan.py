@@ -18,6 +18,7 @@ from capplan.verbs.llm.fields import (
     LatencyLimitFields,
     LengthFields,
     LinkFields,
+    LoadFileFields,
     MeasuredRunFields,
     MoneyFields,
     OffloadFields,
@@ -158,7 +159,7 @@ class _HandOverFields:
 class LlmPlanQuestion(
     LanguageModelFields, AdapterFields, MeasuredRunFields, _LoadFields, LengthFields, TaskFields, LatencyLimitFields,
     _CertaintyFields, SearchFields, OffloadFields, HostCpuFields, SettingFields, LinkFields, MoneyFields,
-    SpendFields, CurrencyFields, CardPowerFields, DrawFields, _HandOverFields, FilesHereFields,
+    SpendFields, CurrencyFields, CardPowerFields, DrawFields, _HandOverFields, LoadFileFields, FilesHereFields,
 ):  # fmt: skip
     """Which deployments of a language model carry a load within limits, the cheapest first."""
 
@@ -222,6 +223,7 @@ def answer_llm_plan(question: LlmPlanQuestion, context: Context) -> "PlannedFlee
     from capplan.llm.read.calibrations import load_time_calibration
     from capplan.units import counted
 
+    question = _with_load(question)
     prices = question.offered(context.price_list(question.specs))
     deployments = question.deployments(context, question.power_law())
     model = context.language_model(question.model)
@@ -234,6 +236,13 @@ def answer_llm_plan(question: LlmPlanQuestion, context: Context) -> "PlannedFlee
     notes = (*question.users_note(), *_buyers_notes(found.plan.recommended, search), *found.plan.notes)
     plan = with_patience_note(replace(found.plan, notes=notes), question.limits(), words=PATIENCE_WORDS)
     return replace(found, plan=plan, local=question.local_currency())
+
+
+def _with_load(question: LlmPlanQuestion) -> LlmPlanQuestion:
+    """Return the question with what its load file states, and no file."""
+    from capplan.verbs.llm.load_file import with_load
+
+    return replace(with_load(question, question.load_file, model=question.model), load_file=None)
 
 
 def _buyers_notes(best: "DeploymentFit | None", search: "Search") -> tuple[str, ...]:
@@ -382,6 +391,7 @@ LLM_PLAN = Verb(
     document=laid_out_by("capplan.shapes.llm_plan:LLM_PLAN"),
     files=_files,
     outcome=lambda found: Outcome(exit_code=0 if found.plan.fits else 1),
+    for_service=_with_load,
     schema="llm-plan",
     returns="capplan.llm.core.fleet.money:PlannedFleet",
 )

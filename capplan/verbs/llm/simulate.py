@@ -14,6 +14,7 @@ from capplan.verbs.llm.fields import (
     FilesHereFields,
     LatencyLimitFields,
     LengthFields,
+    LoadFileFields,
     MeasuredRunFields,
     ReplicaFields,
     TaskFields,
@@ -138,7 +139,7 @@ class _PlotFields:
 @dataclass(frozen=True, kw_only=True)
 class LlmSimulateQuestion(
     ReplicaFields, MeasuredRunFields, _ArrivalFields, LengthFields, TaskFields, LatencyLimitFields, _PlotFields,
-    CardPowerFields, FilesHereFields,
+    CardPowerFields, LoadFileFields, FilesHereFields,
 ):  # fmt: skip
     """Percentiles of what requests see when one replica serves a load, and its goodput."""
 
@@ -158,6 +159,7 @@ def answer_llm_simulate(question: LlmSimulateQuestion, context: Context) -> "Sim
     from capplan.llm.read.calibrations import load_time_calibration
     from capplan.llm.read.requests import read_requests
 
+    question = _with_load(question)
     trace = None if question.lengths is None else read_requests(question.lengths)
     law = question.power_law()
     deployments, model = question.deployments(context, law), context.language_model(question.model)
@@ -178,6 +180,29 @@ def answer_llm_simulate(question: LlmSimulateQuestion, context: Context) -> "Sim
         return simulate_serving(
             deployments.find, words, asked, calibration=calibration, measured=measured, power_law=law
         )
+
+
+def _with_load(question: LlmSimulateQuestion) -> LlmSimulateQuestion:
+    """Return the question with what its load file states; the file's rate and day where the question states none.
+
+    The rate of a load file is that of all replicas; a simulation has one, which then carries all of it.
+    """
+    if question.load_file is None:
+        return question
+    from capplan.verbs.llm.load_file import observed_day, read_load_file, with_load
+
+    path, stated = question.load_file, read_load_file(question.load_file, model=question.model)
+    asked = replace(with_load(question, path, model=question.model), load_file=None)
+    has_load = asked.rates_per_s or question.concurrency or asked.lengths is not None
+    if has_load:
+        return asked
+    clients = stated.concurrency
+    return replace(
+        asked,
+        rates_per_s=None if stated.rate_per_s is None else (stated.rate_per_s,),
+        concurrency=None if clients is None else (round(clients),),
+        daily=asked.daily or (observed_day(path) if stated.rate_per_s is not None else None),
+    )
 
 
 def _loads(question: LlmSimulateQuestion, trace: "Arrivals | None") -> "tuple[TokenLoad, ...]":
@@ -215,6 +240,7 @@ LLM_SIMULATE = Verb(
     fits_one_screen=True,
     document=laid_out_by("capplan.shapes.llm_serving:SIMULATION"),
     files=drawn_by(plot="capplan.report.text.llm.serving:simulation_chart"),
+    for_service=_with_load,
     schema="llm-simulate",
     returns="capplan.llm.core.simulation.load_answer:Simulation",
 )
