@@ -59,6 +59,10 @@ NEEDS: Mapping[str, tuple[Callable[[], object], str]] = {
     "browser": (find_chromium, "needs Chromium: apt-get install chromium"),
     "office": (find_office, "needs LibreOffice: apt-get install libreoffice-calc-nogui"),
     "poppler": (lambda: shutil.which("pdftotext"), "needs pdftotext: apt-get install poppler-utils"),
+    "prometheus": (
+        lambda: shutil.which("prometheus") and shutil.which("promtool"),
+        "needs Prometheus: apt-get install prometheus",
+    ),
     "shared": (SHARED.is_dir, "needs the measured data beside the project, in ../shared"),
 }
 """By marker: whether this machine has what the test needs, and the reason for skipping it if not."""

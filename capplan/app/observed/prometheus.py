@@ -22,9 +22,8 @@ from capplan.strict_json import LARGEST_TEXT_BYTES, JsonError
 
 _MOST_POINTS = 10_000
 """Points of a series in one answer; Prometheus gives 11,000 at most."""
-_STEPS_S = (60, 120, 300, 600, 900, 1800, 3600)
-_MOST_QUERIES = 16
-"""Answers that a series is asked in at most, which decides how short its steps may be."""
+_STEPS_S = (300, 900, 3600)
+"""Steps in which requests are counted: the first that holds two samples of a server, which reads each minute or so."""
 _LABEL = re.compile(r'[A-Za-z_]\w*\s*(=|!=|=~|!~)\s*"[^"\\{}]*"')
 _NAME = re.compile(r"[A-Za-z_:][\w:]*")
 
@@ -167,7 +166,7 @@ def read_prometheus(
     Raises:
         UsageError: The server cannot be asked, or has no requests of a known engine in the window.
     """
-    step_s = next((step for step in _STEPS_S if range_s / step <= _MOST_POINTS * _MOST_QUERIES), _STEPS_S[-1])
+    step_s = _STEPS_S[0]
     end = int(end_s) // step_s * step_s
     begin = end - max(step_s, int(range_s) // step_s * step_s)
     engines = load_engine_metrics()
@@ -179,8 +178,7 @@ def read_prometheus(
             raise UsageError(f"{server.url}: has no metrics of a known engine ({known}) in this window.")
         matcher = checked_matcher(where)
         asked = _Asked(server=server, begin_s=begin, end_s=end, where=matcher, engine=found[0], names=names)
-        arrivals = _arrivals(asked, step_s)
-        return _observed(asked, arrivals, step_s, others=[engine.engine for engine in found[1:]])
+        return _observed(asked, _arrivals(asked), step_s, others=[engine.engine for engine in found[1:]])
 
 
 def _observed(asked: _Asked, arrivals: Arrivals, step_s: int, *, others: Sequence[str]) -> ObservedLoad:
@@ -219,14 +217,19 @@ def _observed(asked: _Asked, arrivals: Arrivals, step_s: int, *, others: Sequenc
     )
 
 
-def _arrivals(asked: _Asked, step_s: int) -> Arrivals:
+def _arrivals(asked: _Asked) -> Arrivals:
     """Return the requests of each step, from the first step with any."""
     metric = asked.metric("requests")
     assert metric is not None  # the engine was chosen by it
-    query = f"sum(increase({asked.series(metric)}[{step_s}s]))"
-    found = asked.server.over(query, begin_s=asked.begin_s + step_s, end_s=asked.end_s, step_s=step_s)
-    points = [(at, value) for at, value in (found[0].points if found else ()) if math.isfinite(value)]
-    if not points or not any(value > 0 for _, value in points):
+    points: list[tuple[float, float]] = []
+    for step_s in _STEPS_S:
+        query = f"sum(increase({asked.series(metric)}[{step_s}s]))"
+        begin_s = -(-asked.begin_s // step_s) * step_s + step_s
+        found = asked.server.over(query, begin_s=begin_s, end_s=asked.end_s, step_s=step_s)
+        points = [(at, value) for at, value in (found[0].points if found else ()) if math.isfinite(value)]
+        if points:
+            break
+    if not any(value > 0 for _, value in points):
         raise UsageError(f"{asked.server.url}: {metric.name} counted no request in this window.")
     first_s, last_s = points[0][0] - step_s, points[-1][0]
     begin = int(first_s) // HOUR_S * HOUR_S

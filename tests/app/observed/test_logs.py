@@ -1,0 +1,214 @@
+"""Request logs in their documented forms; the lines are made by these forms, not taken from a service."""
+
+import gzip
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from capplan.app.observed.load_file import load_file_text
+from capplan.app.observed.logs import LONGEST_LOG_LINE, read_logs
+from capplan.core.serving.observed import ObservedLoad
+from capplan.errors import UsageError
+from capplan.report.render import render
+from capplan.report.sections import Format
+from capplan.report.text.observed import observed_sections
+from capplan.shapes.observed import OBSERVED_LOAD
+from capplan.verbs.statement.contract import to_json
+
+SECRET = "the patient is called Smith"
+
+
+def written(folder: Path, lines: Sequence[str], name: str = "requests.log") -> Path:
+    path = folder / name
+    path.write_text("".join(f"{line}\n" for line in lines))
+    return path
+
+
+def read(folder: Path, lines: Sequence[str], **options: str) -> ObservedLoad:
+    return read_logs([written(folder, lines)], **options)
+
+
+def test_an_azure_trace_gives_rate_and_lengths(tmp_path: Path) -> None:
+    """AzureLLMInferenceDataset2023.md: TIMESTAMP,ContextTokens,GeneratedTokens; 4 requests in 30 s."""
+    observed = read(
+        tmp_path,
+        [
+            "TIMESTAMP,ContextTokens,GeneratedTokens",
+            "2023-11-16 18:17:00.0000000,100,10",
+            "2023-11-16 18:17:10.5000000,200,20",
+            "2023-11-16 18:17:20.2500000,300,30",
+            "2023-11-16 18:17:30.0000000,400,60",
+        ],
+    )
+    assert observed.form == "Azure trace"
+    assert observed.arrivals.mean_per_s == pytest.approx(4 / 30)
+    assert observed.prompt is not None
+    assert observed.prompt.mean == 250.0
+    assert observed.prompt.cv == pytest.approx(111.8 / 250, rel=1e-3)  # √((150² + 50² + 50² + 150²) ÷ 4)
+    assert observed.prompt.quantiles[0.5] == pytest.approx(200.0, rel=0.01)
+    assert observed.answer is not None
+    assert observed.answer.mean == 30.0
+
+
+def test_the_trace_of_2024_has_a_zone(tmp_path: Path) -> None:
+    observed = read(
+        tmp_path,
+        ["TIMESTAMP,ContextTokens,GeneratedTokens", "2024-05-10 00:00:00.009930+00:00,2162,5"],
+    )
+    assert observed.arrivals.first_s == pytest.approx(1715299200.00993)
+
+
+def test_burstgpt_counts_answers_of_no_token_as_failed(tmp_path: Path) -> None:
+    """HPMLL/BurstGPT: Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type."""
+    observed = read(
+        tmp_path,
+        [
+            "Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type",
+            "5,ChatGPT,472,18,490,Conversation log",
+            "45,ChatGPT,1087,230,1317,Conversation log",
+            "118,GPT-4,417,0,417,Conversation log",
+        ],
+    )
+    assert observed.form == "BurstGPT trace"
+    assert not observed.arrivals.has_dates
+    assert observed.arrivals.weekly_mean_per_s is None
+    assert (observed.arrivals.total, observed.failed) == (2, 1)
+
+
+def test_usage_records_of_openai_are_read_without_what_was_said(tmp_path: Path) -> None:
+    """The objects of chat completions, of responses, and of a batch's output file."""
+    chat = {
+        "object": "chat.completion", "created": 1_700_000_000,
+        "choices": [{"message": {"role": "assistant", "content": SECRET}}],
+        "usage": {"prompt_tokens": 100, "completion_tokens": 10, "prompt_tokens_details": {"cached_tokens": 50}},
+    }  # fmt: skip
+    response = {
+        "object": "response", "created_at": 1_700_000_010, "output": [{"content": SECRET}],
+        "usage": {"input_tokens": 300, "output_tokens": 30, "input_tokens_details": {"cached_tokens": 50}},
+    }  # fmt: skip
+    batch = {"custom_id": SECRET, "response": {"status_code": 200, "body": {**chat, "created": 1_700_000_020}}}
+    failed = {"custom_id": SECRET, "response": {"status_code": 429, "body": {"error": {"message": SECRET}}}}
+    observed = read(tmp_path, [json.dumps(row) for row in (chat, response, batch, failed)])
+    assert observed.form == "usage records"
+    assert (observed.arrivals.total, observed.failed) == (3, 1)
+    assert observed.prompt is not None
+    assert observed.prompt.mean == pytest.approx(500 / 3)
+    assert observed.prefix_fraction == pytest.approx(150 / 500)
+    shown = [
+        load_file_text(observed, latency_s=None, percentile=95.0),
+        to_json(OBSERVED_LOAD.document(observed)),
+        *(render(observed_sections(observed), form) for form in (Format.TABLE, Format.CSV, Format.MD)),
+    ]
+    assert all("Smith" not in text for text in shown)
+
+
+def test_litellm_payloads_show_times_as_they_are(tmp_path: Path) -> None:
+    """docs.litellm.ai, StandardLoggingPayload: startTime, endTime, completionStartTime as seconds."""
+    rows = [
+        {
+            "startTime": 1_700_000_000.0 + place, "completionStartTime": 1_700_000_000.5 + place,
+            "endTime": 1_700_000_002.5 + place, "prompt_tokens": 80, "completion_tokens": 101, "status": "success",
+            "messages": [{"content": SECRET}],
+        }
+        for place in range(3)
+    ]  # fmt: skip
+    observed = read(tmp_path, [json.dumps(row) for row in [*rows, {**rows[0], "status": "failure"}]])
+    assert observed.form == "LiteLLM payloads"
+    assert observed.failed == 1
+    assert observed.ttft_s is not None
+    assert observed.tpot_s is not None
+    assert observed.e2e_s is not None
+    assert observed.ttft_s.mean == pytest.approx(0.5)
+    assert observed.tpot_s.mean == pytest.approx(0.02)  # 2 s for 100 gaps
+    assert observed.e2e_s.mean == pytest.approx(2.5)
+
+
+NGINX = '203.0.113.7 - alice [27/Nov/2026:13:55:{second:02d} +0100] "POST {path} HTTP/1.1" {status} 2326 "-" "curl/8"'
+ENVOY = (
+    '[2026-11-27T13:55:{second:02d}.310Z] "POST {path} HTTP/2" {status} - 154 2000 {ms} 100 "10.0.35.28" "nsq2http" '
+    '"cc21d9b0-cf5c-432b-8c7e-98aeb7988cd2" "locations" "tcp://10.0.2.1:80"'
+)
+
+
+def test_access_logs_of_nginx_give_rates(tmp_path: Path) -> None:
+    """nginx's `combined` format has no duration; times have whole seconds and a zone."""
+    lines = [NGINX.format(second=second, path="/v1/chat/completions?user=Smith", status=200) for second in (0, 10, 20)]
+    lines += [NGINX.format(second=21, path="/v1/chat/completions", status=502)]
+    lines += [NGINX.format(second=22, path="/health", status=200)]
+    observed = read(tmp_path, lines, path="/v1/")
+    assert observed.form == "nginx access log"
+    assert (observed.arrivals.total, observed.failed) == (3, 1)
+    assert observed.arrivals.first_s == 1_795_784_100.0  # 2026-11-27 12:55 UTC
+    assert not observed.has_tokens
+    assert observed.e2e_s is None
+
+
+def test_access_logs_of_envoy_give_durations(tmp_path: Path) -> None:
+    lines = [ENVOY.format(second=second, path="/classify", status=200, ms=40) for second in range(5)]
+    observed = read(tmp_path, [*lines, ENVOY.format(second=9, path="/classify", status=503, ms=1)])
+    assert observed.form == "Envoy access log"
+    assert (observed.arrivals.total, observed.failed) == (5, 1)
+    assert observed.e2e_s is not None
+    assert observed.e2e_s.mean == pytest.approx(0.04)
+
+
+def test_broken_lines_are_counted_by_reason_and_change_nothing_else(tmp_path: Path) -> None:
+    good = '{"created": 1700000000, "usage": {"prompt_tokens": 10, "completion_tokens": 5}}'
+    observed = read(
+        tmp_path,
+        [
+            good, good, "{", "not json", '{"created": 1700000000}', "",
+            '{"created": 1700000000, "usage": {"prompt_tokens": -4, "completion_tokens": 5}}',
+            '{"usage": {"prompt_tokens": 4, "completion_tokens": 5}}',
+            f'{{"created": 1700000000, "messages": "{"x" * (LONGEST_LOG_LINE + 2**21)}"}}',
+            good,
+        ],
+    )  # fmt: skip
+    assert observed.arrivals.total == 3
+    assert observed.prompt is not None
+    assert observed.prompt.mean == 10.0
+    assert {why.reason: (why.lines, why.first) for why in observed.broken} == {
+        "it is not a JSON object of the known form": (2, 3),
+        "it has no usage": (1, 5),
+        "its tokens are not a number of tokens": (1, 7),
+        "it has no time": (1, 8),
+        f"it has more than {LONGEST_LOG_LINE:,} bytes": (1, 9),
+    }
+
+
+def test_a_stray_time_does_not_stretch_the_window(tmp_path: Path) -> None:
+    rows = [f"2023-11-16 18:17:{second:02d},100,10" for second in range(60)]
+    observed = read(tmp_path, ["TIMESTAMP,ContextTokens,GeneratedTokens", "1999-01-01 00:00:00,1,1", *rows])
+    assert observed.arrivals.total == 60
+    assert observed.arrivals.window_s == 59
+    assert [why.lines for why in observed.broken] == [1]
+
+
+def test_several_compressed_logs_count_as_one(tmp_path: Path) -> None:
+    one = written(tmp_path, ["TIMESTAMP,ContextTokens,GeneratedTokens", "2023-11-16 18:17:00,100,10"])
+    other = tmp_path / "b.gz"
+    other.write_bytes(gzip.compress(one.read_bytes()))
+    assert read_logs([one, other]).arrivals.total == 2
+
+
+@pytest.mark.parametrize(
+    ("lines", "words"),
+    [
+        (["hello"] * 60, "of no known form"),
+        ([], "of no known form"),
+        (["TIMESTAMP,ContextTokens,GeneratedTokens", "x,1,1"], "holds no request"),
+    ],
+)
+def test_what_is_no_log_is_refused_in_a_sentence(tmp_path: Path, lines: Sequence[str], words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        read(tmp_path, lines)
+
+
+def test_a_damaged_archive_and_a_folder_are_refused(tmp_path: Path) -> None:
+    damaged = tmp_path / "a.gz"
+    damaged.write_bytes(gzip.compress(b"TIMESTAMP,ContextTokens,GeneratedTokens\n" * 5000)[:60])
+    for path in (damaged, tmp_path, tmp_path / "gone.csv"):
+        with pytest.raises(UsageError, match=path.name):
+            read_logs([path])
