@@ -15,7 +15,7 @@ from capplan.verbs.statement.words import TIME_LIMIT
 if TYPE_CHECKING:
     from capplan.core.serving.observed import ObservedLoad
 
-TOKEN_VARIABLE = "CAPPLAN_PROMETHEUS_TOKEN"
+TOKEN_VARIABLE = "PROMETHEUS_TOKEN"
 """The environment variable with the bearer token of a Prometheus server."""
 
 
@@ -114,7 +114,7 @@ LOAD = Verb(
     question=LoadQuestion,
     summary="Read what a running service is asked for from its logs or metrics, and write it as a load file.\n\n"
     "With -o LOAD.yaml the file is one that `llm plan`, `llm simulate`, `llm report` and `report` take. Prompts and "
-    "answers in logs are not read. A bearer token for Prometheus is taken from CAPPLAN_PROMETHEUS_TOKEN.",
+    "answers in logs are not read. A bearer token for Prometheus is taken from PROMETHEUS_TOKEN.",
     examples=(
         "capplan load --from-logs access.jsonl.gz -o LOAD.yaml",
         "capplan load --from-prometheus http://localhost:9090 --range 14d -o LOAD.yaml",

@@ -183,9 +183,10 @@ def answer_llm_simulate(question: LlmSimulateQuestion, context: Context) -> "Sim
 
 
 def _with_load(question: LlmSimulateQuestion) -> LlmSimulateQuestion:
-    """Return the question with what its load file states; the file's rate and day where the question states none.
+    """Return the question with what its load file states; the file's rate, or its day, where the question has none.
 
-    The rate of a load file is that of all replicas; a simulation has one, which then carries all of it.
+    The rate of a load file is that of all replicas; a simulation has one, which then carries all of it. Where the file
+    holds the rates of a day, each of its hours is simulated at its own.
     """
     if question.load_file is None:
         return question
@@ -196,12 +197,14 @@ def _with_load(question: LlmSimulateQuestion) -> LlmSimulateQuestion:
     has_load = asked.rates_per_s or question.concurrency or asked.lengths is not None
     if has_load:
         return asked
-    clients = stated.concurrency
+    clients, rate, day = stated.concurrency, stated.rate_per_s, asked.daily
+    if day is None and rate is not None and (day := observed_day(path)) is not None:
+        rate = sum(day) / len(day)
     return replace(
         asked,
-        rates_per_s=None if stated.rate_per_s is None else (stated.rate_per_s,),
+        rates_per_s=None if rate is None else (rate,),
         concurrency=None if clients is None else (round(clients),),
-        daily=asked.daily or (observed_day(path) if stated.rate_per_s is not None else None),
+        daily=day,
     )
 
 
