@@ -56,7 +56,8 @@ def answer_llm_fleet(question: LlmFleetQuestion, context: Context) -> "FleetAnsw
     from capplan.llm.core.search.plan import plan_deployments
     from capplan.llm.read.calibrations import load_time_calibration
     from capplan.verbs.llm.load_file import KEYS, read_fleet
-    from capplan.verbs.llm.plan import LlmPlanQuestion, search_space
+    from capplan.verbs.llm.plan import search_space
+    from capplan.verbs.llm.plan_question import LlmPlanQuestion
 
     shown = "fleet" if question.file is None else str(question.file)
     prices = question.offered(context.price_list(question.specs))

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from capplan.specs.strict_yaml import Checker, Tree, read_yaml
 from capplan.specs.values import per_second
-from capplan.verbs.llm.plan import LlmPlanQuestion
+from capplan.verbs.llm.plan_question import LlmPlanQuestion
 from capplan.verbs.statement.file_keys import KeyReader, fields_by_key
 from capplan.verbs.statement.options import Door, Field, fields_of
 

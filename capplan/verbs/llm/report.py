@@ -16,7 +16,7 @@ from capplan.verbs.statement.options import HERE, Option, Topic
 
 if TYPE_CHECKING:
     from capplan.llm.core.fleet.money import ServingReport
-    from capplan.verbs.llm.plan import LlmPlanQuestion
+    from capplan.verbs.llm.plan_question import LlmPlanQuestion
 
 
 @dataclass(frozen=True, kw_only=True)

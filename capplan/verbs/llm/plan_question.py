@@ -1,0 +1,151 @@
+"""The question of `llm plan`: a load, its limits, and the deployments that are searched."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from msgspec import Meta
+
+from capplan.errors import UsageError
+from capplan.verbs.llm.fields import (
+    SHOWN,
+    AdapterFields,
+    CardPowerFields,
+    FilesHereFields,
+    HostCpuFields,
+    LanguageModelFields,
+    LatencyLimitFields,
+    LengthFields,
+    LinkFields,
+    LoadFileFields,
+    MeasuredRunFields,
+    MoneyFields,
+    OffloadFields,
+    SearchFields,
+    SettingFields,
+    SpendFields,
+    TaskFields,
+)
+from capplan.verbs.statement.fields import CurrencyFields, DrawFields, in_answer
+from capplan.verbs.statement.options import Door, Option
+from capplan.verbs.statement.words import SHARE, TIME_LIMIT
+
+if TYPE_CHECKING:
+    from capplan.llm.core.fleet.token_load import BatchJob
+
+
+@dataclass(frozen=True, kw_only=True)
+class _LoadFields:
+    rate_per_s: Annotated[
+        float | None,
+        Meta(le=1e15),
+        Option(
+            is_usual=True,
+            help="Requests per second to all replicas together.", flags=("--rate",), metavar="PER_S", doors=SHOWN,
+            label="Requests per second",
+        ),
+    ] = None  # fmt: skip
+    concurrency: Annotated[
+        float | None,
+        Meta(le=1e15),
+        Option(
+            is_usual=True,
+            help="Clients that wait for answers, instead of a rate.", flags=("--concurrency", "-c"), metavar="N",
+            doors=SHOWN, label="Clients at a time",
+        ),
+    ] = None  # fmt: skip
+    prompts: Annotated[
+        int | None,
+        Meta(ge=1, le=10**12),
+        Option(help="Requests of a job that is done as a whole, instead of a rate; needs ⟨within⟩.", metavar="N"),
+    ] = None
+    within_s: Annotated[
+        float | None,
+        Meta(le=1e9),
+        Option(
+            help="Time until which the job must be done: 8h.", flags=("--within",), metavar="TIME", words=TIME_LIMIT
+        ),
+    ] = None
+
+    users: Annotated[
+        int | None,
+        Meta(ge=1, le=10**9),
+        Option(help="People who send a request, read the answer and pause, instead of a rate; needs ⟨think-time⟩."),
+    ] = None
+    think_time_s: Annotated[
+        float | None,
+        Meta(le=1e9),
+        Option(
+            help="Pause of a user between an answer and the next request: 30s.",
+            flags=("--think-time",),
+            metavar="TIME",
+            words=TIME_LIMIT,
+        ),
+    ] = None
+
+    def rate(self) -> float | None:
+        """Return the requests per second that are stated: themselves, or the most that users can send. [1/s]"""
+        if (self.users is None) != (self.think_time_s is None):
+            raise UsageError("people need both ⟨users⟩ and ⟨think-time⟩, such as 200 and 30s.")
+        if self.users is None or self.think_time_s is None:
+            return self.rate_per_s
+        if any(item is not None for item in (self.rate_per_s, self.concurrency, self.prompts)):
+            raise UsageError("⟨users⟩ states the load; leave out ⟨rate⟩, ⟨concurrency⟩ and ⟨prompts⟩.")
+        return self.users / self.think_time_s
+
+    def users_note(self) -> tuple[str, ...]:
+        """Return what is assumed of users, in a sentence; nothing without them."""
+        if self.users is None or self.think_time_s is None:
+            return ()
+        return (
+            f"{self.users:,} users who pause {self.think_time_s:g} s send at most {self.users / self.think_time_s:.3g} "
+            "requests/s (users ÷ pause), as if answers took no time; slower answers make them send less",
+        )
+
+    def job(self) -> "BatchJob | None":
+        """Return the job; None for a load that goes on."""
+        from capplan.llm.core.fleet.token_load import BatchJob
+
+        if (self.prompts is None) != (self.within_s is None):
+            raise UsageError("a job needs both ⟨prompts⟩ and ⟨within⟩, such as 100000 and 8h.")
+        if self.prompts is None or self.within_s is None:
+            return None
+        if self.rate_per_s is not None or self.concurrency is not None:
+            raise UsageError("⟨prompts⟩ states the load as a job; leave out ⟨rate⟩ and ⟨concurrency⟩.")
+        return BatchJob(prompts=self.prompts, within_s=self.within_s)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _CertaintyFields:
+    certainty_fraction: Annotated[
+        float | None,
+        Meta(ge=0.01, le=0.999),
+        Option(
+            help="Probability with which the limits are kept, as the intervals say; 90% by default.",
+            flags=("--certainty",), metavar="SHARE", words=SHARE,
+        ),
+    ] = None  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class _HandOverFields:
+    launch: Annotated[
+        bool,
+        Option(help="Show the command that launches a replica, each option explained.", doors=Door.COMMAND | Door.HTTP),
+    ] = False
+    kubernetes: Annotated[
+        Path | None, Option(help="Write a Kubernetes manifest of the fleet.", metavar="FILE.yaml", doors=Door.COMMAND)
+    ] = None
+    everything: Annotated[
+        bool,
+        in_answer("Show every deployment and every rejection.", "--all", doors=Door.COMMAND | Door.HTTP, is_usual=True),
+    ] = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class LlmPlanQuestion(
+    LanguageModelFields, AdapterFields, MeasuredRunFields, _LoadFields, LengthFields, TaskFields, LatencyLimitFields,
+    _CertaintyFields, SearchFields, OffloadFields, HostCpuFields, SettingFields, LinkFields, MoneyFields,
+    SpendFields, CurrencyFields, CardPowerFields, DrawFields, _HandOverFields, LoadFileFields, FilesHereFields,
+):  # fmt: skip
+    """Which deployments of a language model carry a load within limits, the cheapest first."""
