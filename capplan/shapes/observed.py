@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from capplan.core.serving.observed import Arrivals, Broken, Growth, ObservedLoad, RunningGpus, Spread
+from capplan.core.serving.observed import ObservedArrivals, Broken, Growth, ObservedLoad, RunningGpus, Spread
 from capplan.shapes.common import VERSIONED
 from capplan.shapes.shape import Shape, Typed, figure, reads
 
@@ -28,7 +28,7 @@ GROWTH: Final = Shape("GrowthDocument", Growth, "The trend of weekly requests, a
     figure("high_fraction", meaning="at two standard errors"),
     figure("weeks"),
 ))
-ARRIVALS: Final = Shape("ArrivalsDocument", Arrivals, "Requests over time; hours are those of UTC.", (
+ARRIVALS: Final = Shape("ArrivalsDocument", ObservedArrivals, "Requests over time; hours are those of UTC.", (
     figure("from_s", "first_s", "seconds since 1970; of the first request where the source has no dates"),
     figure("to_s", "last_s"),
     figure("has_dates"),

@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator, Sequence
 
 from capplan.clock import now
-from capplan.core.serving.observed import Arrivals, ObservedLoad, Spread
+from capplan.core.serving.observed import ObservedArrivals, ObservedLoad, Spread
 from capplan.units import format_moment
 
 _DIGITS = 4
@@ -48,7 +48,7 @@ def _quoted(text: str) -> str:
     return json.dumps(text, ensure_ascii=True)
 
 
-def _window(arrivals: Arrivals) -> str:
+def _window(arrivals: ObservedArrivals) -> str:
     if not arrivals.has_dates:
         return f"{arrivals.window_s / 3600:.1f} hours from an unknown day on"
     return f"{format_moment(arrivals.first_s)} to {format_moment(arrivals.last_s)} UTC"

@@ -28,11 +28,11 @@ class BrokenLineError(ValueError):
     """A line that cannot be read; the message is one of a few, so that lines are counted by it."""
 
 
-class Unrelated(Exception):  # noqa: N818 - not an error: the line is of a request that was not asked about
+class UnrelatedRequest(Exception):  # noqa: N818 - not an error: the line is of a request that was not asked about
     """A line of a request that is not one of those asked about."""
 
 
-class Failed(Exception):  # noqa: N818 - not an error of this program
+class FailedRequest(Exception):  # noqa: N818 - not an error of this program
     """A line of a request that failed."""
 
 
@@ -48,8 +48,8 @@ class LogForm(ABC):
 
         Raises:
             BrokenLineError: the line cannot be read.
-            Unrelated: the request is not asked about.
-            Failed: the request failed.
+            UnrelatedRequest: the request is not asked about.
+            FailedRequest: the request failed.
         """
 
 
@@ -132,7 +132,7 @@ class TraceTable(LogForm):
                 raise
             raise BrokenLineError("its time cannot be read") from None
         if not self.has_dates and not tokens[1]:
-            raise Failed
+            raise FailedRequest
         _append(into, at_s, *tokens)
 
 
@@ -177,7 +177,7 @@ class _Line(msgspec.Struct):
     stream: bool | None = None
 
 
-class JsonLines(LogForm):
+class UsageLines(LogForm):
     """JSON lines: records with OpenAI's `usage`, or LiteLLM's standard logging payload.
 
     Sources: OpenAI API reference, chat completion, response and batch output objects; LiteLLM, "StandardLoggingPayload
@@ -199,7 +199,7 @@ class JsonLines(LogForm):
             return self._read_call(row, into)
         body = row.response.body if row.response is not None else None
         if row.response is not None and row.response.status_code is not None and row.response.status_code >= 400:
-            raise Failed
+            raise FailedRequest
         usage = row.usage or (body.usage if body else None)
         if usage is None:
             raise BrokenLineError("it has no usage")
@@ -214,7 +214,7 @@ class JsonLines(LogForm):
     def _read_call(self, row: _Line, into: Block) -> None:
         self.name = "LiteLLM payloads"
         if row.status is not None and row.status != "success":
-            raise Failed
+            raise FailedRequest
         at_s, end_s, first_s = _seconds(row.startTime), _seconds(row.endTime), _seconds(row.completionStartTime)
         # without streaming LiteLLM states the end of the answer as its first token
         ttft_s = first_s - at_s if at_s <= first_s < end_s else NAN
@@ -263,9 +263,9 @@ class AccessLog(LogForm):
         if found is None:
             raise BrokenLineError("it is not of the form of the first line")
         if self._path and not found["path"].startswith(self._path):
-            raise Unrelated
+            raise UnrelatedRequest
         if int(found["status"]) >= 400 or int(found["status"]) == 0:
-            raise Failed
+            raise FailedRequest
         e2e_s = NAN
         if self._is_envoy:
             at_s = _time_s(found["time"].decode())
@@ -282,7 +282,7 @@ ENVOY: Final = "Envoy access log"
 def form_of(line: bytes, *, path: str) -> LogForm | None:
     """Return the form of a log by its first line, which of a table is the header; None for an unknown one."""
     if line.lstrip().startswith(b"{"):
-        return JsonLines()
+        return UsageLines()
     named = AccessLog.is_of(line)
     if named is not None:
         return AccessLog(named, path=path)

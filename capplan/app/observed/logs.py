@@ -8,7 +8,14 @@ from pathlib import Path
 from typing import BinaryIO
 
 from capplan.app.feedback import SILENCE, Feedback
-from capplan.app.observed.log_forms import BrokenLineError, Failed, LogForm, TraceTable, Unrelated, form_of
+from capplan.app.observed.log_forms import (
+    BrokenLineError,
+    FailedRequest,
+    LogForm,
+    TraceTable,
+    UnrelatedRequest,
+    form_of,
+)
 from capplan.app.observed.tally import Block, LoadTally
 from capplan.core.serving.observed import ObservedLoad
 from capplan.errors import UsageError
@@ -94,9 +101,9 @@ def _read_log(file: Path, tally: LoadTally, path: str) -> LogForm:
                 form.read(line, block)
             except BrokenLineError as error:
                 tally.add_broken(str(error), 1, number)
-            except Failed:
+            except FailedRequest:
                 tally.failed += 1
-            except Unrelated:
+            except UnrelatedRequest:
                 pass
         tally.add(block)
     if form is None:

@@ -14,7 +14,7 @@ import numpy as np
 from capplan import strict_json
 from capplan.app.feedback import SILENCE, Feedback
 from capplan.app.price_update.http import Fetcher, FetchError
-from capplan.core.serving.observed import HOUR_S, Arrivals, ObservedLoad, RunningGpus, Spread, spread_of_buckets
+from capplan.core.serving.observed import HOUR_S, ObservedArrivals, ObservedLoad, RunningGpus, Spread, spread_of_buckets
 from capplan.errors import UsageError
 from capplan.files import read_file
 from capplan.specs.engine_metrics import EngineMetric, EngineMetrics, load_engine_metrics, load_gpu_metrics
@@ -29,7 +29,7 @@ _NAME = re.compile(r"[A-Za-z_:][\w:]*")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Series:
+class MetricSeries:
     """One series of an answer: its labels, and times [s] with values."""
 
     labels: Mapping[str, str]
@@ -73,11 +73,11 @@ class PrometheusServer:
         found = self._get("label/__name__/values", query)
         return frozenset(name for name in found if isinstance(name, str) and _NAME.fullmatch(name))
 
-    def at(self, query: str, time_s: float) -> tuple[Series, ...]:
+    def at(self, query: str, time_s: float) -> tuple[MetricSeries, ...]:
         """Return the values of an expression at a time."""
         return _series(self.url, self._get("query", {"query": query, "time": f"{time_s:.0f}"}), several=False)
 
-    def over(self, query: str, *, begin_s: float, end_s: float, step_s: int) -> tuple[Series, ...]:
+    def over(self, query: str, *, begin_s: float, end_s: float, step_s: int) -> tuple[MetricSeries, ...]:
         """Return the values of an expression over a window, asked in as many parts as the server allows."""
         points: dict[tuple[tuple[str, str], ...], list[tuple[float, float]]] = {}
         part_s = _MOST_POINTS * step_s
@@ -89,13 +89,13 @@ class PrometheusServer:
             for series in _series(self.url, answer, several=True):
                 points.setdefault(tuple(sorted(series.labels.items())), []).extend(series.points)
             start_s = stop_s + step_s
-        return tuple(Series(labels=dict(labels), points=tuple(found)) for labels, found in points.items())
+        return tuple(MetricSeries(labels=dict(labels), points=tuple(found)) for labels, found in points.items())
 
 
-def _series(url: str, data: Any, *, several: bool) -> tuple[Series, ...]:
+def _series(url: str, data: Any, *, several: bool) -> tuple[MetricSeries, ...]:
     try:
         return tuple(
-            Series(
+            MetricSeries(
                 labels={str(name): str(value) for name, value in row["metric"].items()},
                 points=tuple((float(at), float(value)) for at, value in (row["values"] if several else [row["value"]])),
             )
@@ -181,7 +181,7 @@ def read_prometheus(
         return _observed(asked, _arrivals(asked), step_s, others=[engine.engine for engine in found[1:]])
 
 
-def _observed(asked: _Asked, arrivals: Arrivals, step_s: int, *, others: Sequence[str]) -> ObservedLoad:
+def _observed(asked: _Asked, arrivals: ObservedArrivals, step_s: int, *, others: Sequence[str]) -> ObservedLoad:
     used: dict[str, str] = {}
     spreads = {
         name: _spread(asked, name, used) for name in ("prompt_tokens", "answer_tokens", "ttft_s", "tpot_s", "e2e_s")
@@ -217,7 +217,7 @@ def _observed(asked: _Asked, arrivals: Arrivals, step_s: int, *, others: Sequenc
     )
 
 
-def _arrivals(asked: _Asked) -> Arrivals:
+def _arrivals(asked: _Asked) -> ObservedArrivals:
     """Return the requests of each step, from the first step with any."""
     metric = asked.metric("requests")
     assert metric is not None  # the engine was chosen by it
@@ -236,7 +236,7 @@ def _arrivals(asked: _Asked) -> Arrivals:
     counts = np.zeros((-(-int(last_s - begin) // HOUR_S)) * (HOUR_S // step_s))
     for at, value in points:
         counts[int(at - begin) // step_s - 1] = value
-    return Arrivals(begin_s=begin, first_s=first_s, last_s=last_s, bin_s=step_s, counts=counts)
+    return ObservedArrivals(begin_s=begin, first_s=first_s, last_s=last_s, bin_s=step_s, counts=counts)
 
 
 def _spread(asked: _Asked, quantity: str, used: dict[str, str]) -> Spread | None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from capplan.core.serving.observed import HOUR_S, QUANTILES, Arrivals, Broken, Spread
+from capplan.core.serving.observed import HOUR_S, QUANTILES, ObservedArrivals, Broken, Spread
 
 BIN_S = 10
 _BINS = HOUR_S // BIN_S
@@ -138,7 +138,7 @@ class LoadTally:
         if run:
             yield run
 
-    def arrivals(self, *, has_dates: bool) -> Arrivals | None:
+    def arrivals(self, *, has_dates: bool) -> ObservedArrivals | None:
         """Return the requests over time; None for none. Times far from most others are counted as broken."""
         runs = list(self._runs())
         if not runs:
@@ -150,7 +150,7 @@ class LoadTally:
         counts = np.zeros((kept[-1] - kept[0] + 1, _BINS))
         for hour in kept:
             counts[hour - kept[0]] = self.hours[hour]
-        return Arrivals(
+        return ObservedArrivals(
             begin_s=kept[0] * HOUR_S,
             first_s=min(self.ends[hour][0] for hour in kept),
             last_s=max(self.ends[hour][1] for hour in kept),

@@ -54,7 +54,7 @@ class Growth:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Arrivals:
+class ObservedArrivals:
     """Requests counted in bins of equal length, from the first request to the last; hours are those of UTC.
 
     Attributes:
@@ -230,7 +230,7 @@ class ObservedLoad:
 
     sources: tuple[str, ...]
     form: str
-    arrivals: Arrivals
+    arrivals: ObservedArrivals
     prompt: Spread | None = None
     answer: Spread | None = None
     prefix_fraction: float | None = None

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from capplan.core.serving.observed import Arrivals, Broken, ObservedLoad, Spread
+from capplan.core.serving.observed import ObservedArrivals, Broken, ObservedLoad, Spread
 from capplan.report.sections import Block, Column, LineRole, Lines, Section, Table, figure, sentence, words
 from capplan.units import format_fraction, format_moment, format_rate, format_seconds, format_watts
 
@@ -50,7 +50,7 @@ def _tokens(value: float) -> str:
     return f"{value:,.0f}"
 
 
-def _window(arrivals: Arrivals) -> str:
+def _window(arrivals: ObservedArrivals) -> str:
     hours = arrivals.window_s / 3600
     length = f"{hours / 24:.1f} days" if hours >= 48 else f"{hours:.1f} hours"
     if not arrivals.has_dates:

@@ -127,6 +127,7 @@ def test_a_load_file_has_the_options_of_a_plan() -> None:
         "power_calibration",
         "launch",
         "kubernetes",
+        "load_file",
         "everything",
         "download",
         "specs",

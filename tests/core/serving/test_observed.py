@@ -5,15 +5,15 @@ import math
 import numpy as np
 import pytest
 
-from capplan.core.serving.observed import HOUR_S, Arrivals, spread_of_buckets
+from capplan.core.serving.observed import HOUR_S, ObservedArrivals, spread_of_buckets
 
 MONDAY_S = 1_700_438_400
 """2023-11-20 00:00 UTC, a Monday."""
 
 
-def arrivals(per_bin: "np.typing.NDArray[np.float64]", *, bin_s: int = 600) -> Arrivals:
+def arrivals(per_bin: "np.typing.NDArray[np.float64]", *, bin_s: int = 600) -> ObservedArrivals:
     end_s = MONDAY_S + bin_s * len(per_bin)
-    return Arrivals(begin_s=MONDAY_S, first_s=MONDAY_S, last_s=end_s, bin_s=bin_s, counts=per_bin.astype(float))
+    return ObservedArrivals(begin_s=MONDAY_S, first_s=MONDAY_S, last_s=end_s, bin_s=bin_s, counts=per_bin.astype(float))
 
 
 def test_the_busiest_hour_of_two_weeks_is_found_with_its_rate() -> None:
@@ -34,7 +34,7 @@ def test_the_busiest_hour_of_two_weeks_is_found_with_its_rate() -> None:
 def test_hours_of_which_the_window_holds_minutes_have_no_rate_of_their_own() -> None:
     counts = np.zeros(3 * 6)
     counts[5], counts[6:12], counts[12] = 600.0, 60.0, 50.0
-    seen = Arrivals(
+    seen = ObservedArrivals(
         begin_s=MONDAY_S, first_s=MONDAY_S + 3595, last_s=MONDAY_S + 2 * HOUR_S + 300, bin_s=600, counts=counts
     )
     assert seen.hourly == ((MONDAY_S + HOUR_S, pytest.approx(0.1)),)  # 5 s before and 5 min after are left out
