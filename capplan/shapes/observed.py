@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from capplan.core.serving.observed import ObservedArrivals, Broken, Growth, ObservedLoad, RunningGpus, Spread
+from capplan.core.serving.observed import Broken, Growth, ObservedArrivals, ObservedLoad, RunningGpus, Spread
 from capplan.shapes.common import VERSIONED
 from capplan.shapes.shape import Shape, Typed, figure, reads
 

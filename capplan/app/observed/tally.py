@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from capplan.core.serving.observed import HOUR_S, QUANTILES, ObservedArrivals, Broken, Spread
+from capplan.core.serving.observed import HOUR_S, QUANTILES, Broken, ObservedArrivals, Spread
 
 BIN_S = 10
 _BINS = HOUR_S // BIN_S

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from capplan.core.serving.observed import ObservedArrivals, Broken, ObservedLoad, Spread
+from capplan.core.serving.observed import Broken, ObservedArrivals, ObservedLoad, Spread
 from capplan.report.sections import Block, Column, LineRole, Lines, Section, Table, figure, sentence, words
 from capplan.units import format_fraction, format_moment, format_rate, format_seconds, format_watts
 
