@@ -119,7 +119,7 @@ def checked_matcher(text: str) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Asked:
+class _AskedWindow:
     """A server and the window and series that are read of it."""
 
     server: PrometheusServer
@@ -177,11 +177,11 @@ def read_prometheus(
             known = ", ".join(engine.engine for engine in engines)
             raise UsageError(f"{server.url}: has no metrics of a known engine ({known}) in this window.")
         matcher = checked_matcher(where)
-        asked = _Asked(server=server, begin_s=begin, end_s=end, where=matcher, engine=found[0], names=names)
+        asked = _AskedWindow(server=server, begin_s=begin, end_s=end, where=matcher, engine=found[0], names=names)
         return _observed(asked, _arrivals(asked), step_s, others=[engine.engine for engine in found[1:]])
 
 
-def _observed(asked: _Asked, arrivals: ObservedArrivals, step_s: int, *, others: Sequence[str]) -> ObservedLoad:
+def _observed(asked: _AskedWindow, arrivals: ObservedArrivals, step_s: int, *, others: Sequence[str]) -> ObservedLoad:
     used: dict[str, str] = {}
     spreads = {
         name: _spread(asked, name, used) for name in ("prompt_tokens", "answer_tokens", "ttft_s", "tpot_s", "e2e_s")
@@ -217,7 +217,7 @@ def _observed(asked: _Asked, arrivals: ObservedArrivals, step_s: int, *, others:
     )
 
 
-def _arrivals(asked: _Asked) -> ObservedArrivals:
+def _arrivals(asked: _AskedWindow) -> ObservedArrivals:
     """Return the requests of each step, from the first step with any."""
     metric = asked.metric("requests")
     assert metric is not None  # the engine was chosen by it
@@ -239,7 +239,7 @@ def _arrivals(asked: _Asked) -> ObservedArrivals:
     return ObservedArrivals(begin_s=begin, first_s=first_s, last_s=last_s, bin_s=step_s, counts=counts)
 
 
-def _spread(asked: _Asked, quantity: str, used: dict[str, str]) -> Spread | None:
+def _spread(asked: _AskedWindow, quantity: str, used: dict[str, str]) -> Spread | None:
     metric = asked.metric(quantity, "_bucket")
     if metric is None:
         return None
@@ -260,7 +260,7 @@ def _spread(asked: _Asked, quantity: str, used: dict[str, str]) -> Spread | None
     )
 
 
-def _mean_only(asked: _Asked, quantity: str, requests: float, used: dict[str, str]) -> Spread | None:
+def _mean_only(asked: _AskedWindow, quantity: str, requests: float, used: dict[str, str]) -> Spread | None:
     """Return the mean of tokens that are counted as a sum alone."""
     metric = asked.metric(quantity)
     total = None if metric is None else asked.total(metric)
@@ -270,7 +270,7 @@ def _mean_only(asked: _Asked, quantity: str, requests: float, used: dict[str, st
     return Spread(count=requests, mean=total / requests, cv=None, quantiles={})
 
 
-def _gauge(asked: _Asked, quantity: str, step_s: int, used: dict[str, str]) -> tuple[float, float] | None:
+def _gauge(asked: _AskedWindow, quantity: str, step_s: int, used: dict[str, str]) -> tuple[float, float] | None:
     """Return mean and most of a gauge over the window."""
     metric = asked.metric(quantity)
     if metric is None:
@@ -283,7 +283,7 @@ def _gauge(asked: _Asked, quantity: str, step_s: int, used: dict[str, str]) -> t
     return (float(np.mean(values)), max(values)) if values else None
 
 
-def _gpus(asked: _Asked) -> tuple[RunningGpus, ...]:
+def _gpus(asked: _AskedWindow) -> tuple[RunningGpus, ...]:
     """Return the GPUs whose exporter the server reads: how many of each, how busy, how much power each takes."""
     known = load_gpu_metrics()
     if known.utilisation_percent not in asked.names:
