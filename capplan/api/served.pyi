@@ -282,6 +282,7 @@ class ServedVerbs:
         where: Sequence[str] | str | None = ...,
         with_cpus: bool = ...,
         title: str | None = ...,
+        everything: bool = ...,
         usd_per_kwh: float | None = ...,
         host: Host | str | None = ...,
         precision: Precision | str | None = ...,

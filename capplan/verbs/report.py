@@ -28,6 +28,7 @@ from capplan.verbs.statement.fields import (
     Title,
     UtilizationFields,
     batch_sizes,
+    in_answer,
 )
 from capplan.verbs.statement.options import HERE, Door, Option, Topic
 
@@ -96,6 +97,10 @@ class _EvidenceFields:
         Option(help="What `capplan measure` saved, to compare the estimates with.", metavar="FILE", doors=HERE),
     ] = ()
     title: Title = None
+    everything: Annotated[
+        bool,
+        in_answer("Write every option, estimate and offer into JSON, not the leading options alone.", "--all"),
+    ] = False
     usd_per_kwh: Annotated[
         float | None,
         Meta(ge=0.0, le=100.0),
@@ -381,10 +386,10 @@ def _source(words: str, question: ReportQuestion, context: Context) -> "ModelSou
     return ModelRequest(words=context.pipeline_words(words))
 
 
-def _written(answers: "Sequence[Report]", _question: ReportQuestion, *, extension: str) -> str | bytes:
+def _written(answers: "Sequence[Report]", question: ReportQuestion, *, extension: str) -> str | bytes:
     from capplan.report.procurement.render import render_report
 
-    return render_report(answers[0], extension)
+    return render_report(answers[0], extension, everything=question.everything)
 
 
 def _outcome(report: "Report") -> Outcome:

@@ -1,10 +1,12 @@
 """The report as a document: every value of the report object under its own name, units in the names."""
 
+from dataclasses import replace
 from typing import Any, Final, Literal, Union
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from capplan.core.economics.constraints import Constraints, NameLists, ReportLoad
+from capplan.core.economics.decide import LEADING, MORE_EXPENSIVE
 from capplan.core.gpus.prices import Term
 from capplan.core.serving.load import Job, OneGpu, Service, TrainingPurchase
 from capplan.report.procurement.types import REPORT_SCHEMA_VERSION, ModelReport, Report
@@ -55,9 +57,44 @@ REPORT: Final = Shape(
     *map(figure, ("title", "created", "version", "command", "currency")),
     figure("demand", _DEMAND),
     *map(figure, ("spec_sources", "offers_dropped", "load_file")),
+    figure("is_whole", meaning="false: of each model the leading options, their estimates and the offers beside them"),
     figure("models", _MODEL),
     figure("fleet"),
 ))  # fmt: skip
+
+
+def leading(report: Report) -> Report:
+    """Return a report with each model's first options, those of its main table and of its verdict, and what is theirs.
+
+    Offers that only cost more than one that is shown are left out.
+    """
+    models = tuple(map(_leading, report.models))
+    gpus = {option.gpu for model in models for option in model.options}
+    sources = tuple(source for source in report.spec_sources if source.gpu in gpus)
+    return replace(report, is_whole=False, models=models, spec_sources=sources)
+
+
+def _leading(model: ModelReport) -> ModelReport:
+    named = {model.verdict.choice, model.verdict.runner_up, model.verdict.cheaper}
+    for bar in model.tornado:
+        named |= {bar.winner_low, bar.winner_high}
+    if model.payback:
+        named |= {model.payback.bought, model.payback.rented}
+    options = tuple(
+        option
+        for place, option in enumerate(model.options)
+        if place < LEADING or option.is_leading or option.key in named
+    )
+    run = {(option.gpu, option.batch) for option in options}
+    gpus = {option.gpu for option in options}
+    fits = tuple(fit for fit in model.plan.fits if (fit.gpu, fit.batch) in run)
+    return replace(
+        model,
+        plan=structs.replace(model.plan, fits=fits),
+        options=options,
+        picks=tuple(pick for pick in model.picks if pick.gpu in gpus),
+        left_out=tuple(offer for offer in model.left_out if offer.gpu in gpus and offer.reason != MORE_EXPENSIVE),
+    )
 
 
 def report_to_json(report: Report) -> dict[str, Any]:

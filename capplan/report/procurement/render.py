@@ -17,10 +17,18 @@ _DATA = {
 EXTENSIONS = (".html", ".pdf", ".md", *_DATA)
 
 
-def render_report(report: Report, extension: str) -> str | bytes:
-    """Return a report as text, or as bytes for .pdf and .xlsx."""
+def render_report(report: Report, extension: str, *, everything: bool = True) -> str | bytes:
+    """Return a report as text, or as bytes for .pdf and .xlsx.
+
+    Args:
+        report: The report.
+        extension: The format.
+        everything: False if a document has the leading options alone; pages and tables have all in any case.
+    """
     if extension not in _DATA:
         return with_library(extension, lambda: page_file(_of("contents", "procurement_page")(report), extension))
+    if extension == ".json" and not everything:
+        report = _of("json", "leading")(report)
     content: Any = with_library(extension, lambda: _of(*_DATA[extension])(report))
     if extension == ".json":
         return json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n"

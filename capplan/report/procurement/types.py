@@ -10,7 +10,7 @@ from capplan.core.gpus.machines import LocalCurrency
 from capplan.shapes.plan import item_of
 from capplan.shapes.types import OptionRow, PlanDocument
 
-REPORT_SCHEMA_VERSION: Final = 5
+REPORT_SCHEMA_VERSION: Final = 6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -264,7 +264,10 @@ class SpecSource:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """The whole report; `timestamp` is when it was made, in seconds since 1970 (UTC), `local` a currency beside USD."""
+    """The whole report; `timestamp` is when it was made, in seconds since 1970 (UTC), `local` a currency beside USD.
+
+    `is_whole` is False for the leading options alone.
+    """
 
     title: str
     created: date
@@ -279,6 +282,7 @@ class Report:
     load_file: str | None
     fleet: FleetRow | None = None
     local: LocalCurrency | None = None
+    is_whole: bool = True
 
     def of(self, model: ModelReport) -> "Report":
         """Return this report as one model's tables need it: with that model's own load."""

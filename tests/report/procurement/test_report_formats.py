@@ -15,6 +15,7 @@ import pytest
 
 from capplan.report.procurement.csv import render_report_csv
 from capplan.report.procurement.json import report_to_json
+from capplan.report.procurement.render import render_report
 from capplan.report.procurement.types import Report
 from capplan.report.procurement.xlsx import render_report_xlsx
 from capplan.report.schemas import schema_of
@@ -81,6 +82,22 @@ def test_json_keeps_its_schema(load):
     schema = schema_of("report")
     document = json.loads(json.dumps(report_to_json(made_report(load)), allow_nan=False))
     jsonschema.validate(document, schema, format_checker=jsonschema.FormatChecker())
+
+
+def test_a_document_of_the_leading_options_can_be_sent_by_mail(report):
+    text = str(render_report(report, ".json", everything=False))
+    document, whole_document = json.loads(text), json.loads(str(render_report(report, ".json")))
+    jsonschema.validate(document, schema_of("report"), format_checker=jsonschema.FormatChecker())
+    assert len(text.encode()) < 1_000_000
+    assert (document["is_whole"], whole_document["is_whole"]) == (False, True)
+    for model, whole_model in zip(document["models"], whole_document["models"], strict=True):
+        shown = {option["key"]: option for option in model["options"]}
+        assert {model["verdict"]["choice"], model["verdict"]["runner_up"]} <= {*shown, None}
+        assert shown == {option["key"]: option for option in whole_model["options"] if option["key"] in shown}
+        assert {option["key"] for option in whole_model["options"] if option["is_leading"]} <= set(shown)
+        assert {(option["gpu"], option["batch"]) for option in model["options"]} == {
+            (fit["gpu"], fit["batch"]) for fit in model["plan"]["fits"]
+        }
 
 
 def test_all_formats_agree_to_the_last_digit(report, usual_page):
