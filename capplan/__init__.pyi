@@ -89,7 +89,7 @@ def analyze(
         new_tokens: Run the model's generate for N tokens: prefill of the input, then a step for each further token.
         weights: Quantise the weights of linear layers; NAME is a configuration of torchao, such as int8_dynamic.
         activations: Quantise their activations, too.
-        model: resnet50, timm:NAME, torchvision:NAME, hf:config.json, hf:bert, FILE.py:Name, package.module:Name, a trace file, or a pipeline: diffusers:NAME, FILE.pipeline.yaml.
+        model: resnet50, timm:NAME, torchvision:NAME, ORG/NAME of the Hugging Face Hub, hf:config.json, hf:bert, FILE.py:Name, package.module:Name, a trace file, or a pipeline: diffusers:NAME, FILE.pipeline.yaml.
         batch: Batch size of all counts; 1, or what a file is fixed to.
         precision: Number formats; by default the model's own, as PyTorch would run it.
         layout: Memory format of images: nhwc is channels_last.
@@ -192,7 +192,7 @@ def compare(
     Without gpus, the GPUs are those that `capplan plan` recommends for the first model.
 
     Args:
-        models: resnet50, timm:NAME, torchvision:NAME, hf:config.json, hf:bert, FILE.py:Name, package.module:Name, a trace file, or a pipeline: diffusers:NAME, FILE.pipeline.yaml.
+        models: resnet50, timm:NAME, torchvision:NAME, ORG/NAME of the Hugging Face Hub, hf:config.json, hf:bert, FILE.py:Name, package.module:Name, a trace file, or a pipeline: diffusers:NAME, FILE.pipeline.yaml.
         batches: 8, 1,8,32, 1..1024 (powers of two), auto (the recommended), or max.
         precisions: fp32, tf32, fp32-ieee, fp16, bf16, amp-fp16, amp-bf16, int8, fp8; repeatable; fp32,fp16 by default.
         frameworks: eager, compile, compile-graphs, tensorrt, onnxruntime; repeatable; eager,compile by default.
@@ -309,7 +309,7 @@ def estimate(
         new_tokens: Run the model's generate for N tokens: prefill of the input, then a step for each further token.
         weights: Quantise the weights of linear layers; NAME is a configuration of torchao, such as int8_dynamic.
         activations: Quantise their activations, too.
-        model: resnet50, timm:NAME, torchvision:NAME, hf:config.json, hf:bert, FILE.py:Name, package.module:Name, a trace file, or a pipeline: diffusers:NAME, FILE.pipeline.yaml.
+        model: resnet50, timm:NAME, torchvision:NAME, ORG/NAME of the Hugging Face Hub, hf:config.json, hf:bert, FILE.py:Name, package.module:Name, a trace file, or a pipeline: diffusers:NAME, FILE.pipeline.yaml.
         settings: Set a parameter of a pipeline, such as steps=28 or height=768; repeatable.
         part_settings: State how a part of a pipeline runs: vae.precision=fp32, unet.attention=flash-3, ...; repeatable.
         offload: Where the weights of a pipeline's waiting parts are; the fastest that fits by default.
@@ -420,7 +420,7 @@ def make_report(
     MODEL may also be a plan that `capplan plan --format json` saved.
 
     Args:
-        models: resnet50, timm:NAME, torchvision:NAME, hf:config.json, hf:bert, FILE.py:Name, package.module:Name, a trace file, or a pipeline: diffusers:NAME, FILE.pipeline.yaml. None where the load file lists services.
+        models: resnet50, timm:NAME, torchvision:NAME, ORG/NAME of the Hugging Face Hub, hf:config.json, hf:bert, FILE.py:Name, package.module:Name, a trace file, or a pipeline: diffusers:NAME, FILE.pipeline.yaml. None where the load file lists services.
         batches: 8, 1,8,32 or 1..1024 (powers of two), which are compared.
         load: What is asked: a service, a job or a training purchase.
         arguments: Constructor or config argument; repeatable.
@@ -638,7 +638,7 @@ def memory(
         new_tokens: Run the model's generate for N tokens: prefill of the input, then a step for each further token.
         weights: Quantise the weights of linear layers; NAME is a configuration of torchao, such as int8_dynamic.
         activations: Quantise their activations, too.
-        model: resnet50, timm:NAME, torchvision:NAME, hf:config.json, hf:bert, FILE.py:Name, package.module:Name, a trace file, or a pipeline: diffusers:NAME, FILE.pipeline.yaml.
+        model: resnet50, timm:NAME, torchvision:NAME, ORG/NAME of the Hugging Face Hub, hf:config.json, hf:bert, FILE.py:Name, package.module:Name, a trace file, or a pipeline: diffusers:NAME, FILE.pipeline.yaml.
         settings: Set a parameter of a pipeline, such as steps=28 or height=768; repeatable.
         part_settings: State how a part of a pipeline runs: vae.precision=fp32, unet.attention=flash-3, ...; repeatable.
         offload: Where the weights of a pipeline's waiting parts are; the fastest that fits by default.
@@ -750,7 +750,7 @@ def plan(
         new_tokens: Run the model's generate for N tokens: prefill of the input, then a step for each further token.
         weights: Quantise the weights of linear layers; NAME is a configuration of torchao, such as int8_dynamic.
         activations: Quantise their activations, too.
-        model: resnet50, timm:NAME, torchvision:NAME, hf:config.json, hf:bert, FILE.py:Name, package.module:Name, a trace file, or a pipeline: diffusers:NAME, FILE.pipeline.yaml.
+        model: resnet50, timm:NAME, torchvision:NAME, ORG/NAME of the Hugging Face Hub, hf:config.json, hf:bert, FILE.py:Name, package.module:Name, a trace file, or a pipeline: diffusers:NAME, FILE.pipeline.yaml.
         settings: Set a parameter of a pipeline, such as steps=28 or height=768; repeatable.
         part_settings: State how a part of a pipeline runs: vae.precision=fp32, unet.attention=flash-3, ...; repeatable.
         offload: Where the weights of a pipeline's waiting parts are; the fastest that fits by default.
@@ -916,7 +916,7 @@ def trace(
         new_tokens: Run the model's generate for N tokens: prefill of the input, then a step for each further token.
         weights: Quantise the weights of linear layers; NAME is a configuration of torchao, such as int8_dynamic.
         activations: Quantise their activations, too.
-        model: resnet50, timm:NAME, torchvision:NAME, hf:config.json, hf:bert, FILE.py:Name, package.module:Name, a trace file, or a pipeline: diffusers:NAME, FILE.pipeline.yaml.
+        model: resnet50, timm:NAME, torchvision:NAME, ORG/NAME of the Hugging Face Hub, hf:config.json, hf:bert, FILE.py:Name, package.module:Name, a trace file, or a pipeline: diffusers:NAME, FILE.pipeline.yaml.
         train: Answer for training steps instead of inference.
         optimizer: Optimizer of a training step.
         checkpointing: Recompute activations in the backward pass.

@@ -39,7 +39,6 @@ class Deployments:
 
     gpus: Gpus
     assumes_narrow_cache: bool = False
-    download: bool = False
     power_law: PowerLaw | None = None
     memory: LlmMemoryConstants = field(default_factory=load_llm_memory)
     _models: dict[str, LanguageModel] = field(default_factory=dict)
@@ -65,7 +64,7 @@ class Deployments:
     def model(self, name: str) -> LanguageModel:
         """Return a model by name, file or folder."""
         if name not in self._models:
-            model = self._models[name] = find_model(name, download=self.download)
+            model = self._models[name] = find_model(name)
             self._relatives[name] = models_of_equal_size(count_parameters(model.architecture))
         return self._models[name]
 

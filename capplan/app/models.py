@@ -25,6 +25,7 @@ from capplan.core.workload import BatchChoice, Batches, Configuration, Variant, 
 from capplan.errors import TraceError, UsageError
 from capplan.files import read_file
 from capplan.probe.inputs.grammar import ModelRequest
+from capplan.probe.target.hub_names import find_on_hub
 from capplan.probe.target.names import canonical_words
 from capplan.strict_json import LARGEST_TEXT_BYTES
 
@@ -224,6 +225,7 @@ class TracedModel(Model):
     `request` is None where the caller handed over a target; only what words name is kept in the cache. With
     `is_at_full_width` a quantised checkpoint is answered as the model that it was made from. `is_unscaled` says that it
     was found not to scale with the batch on inputs of another size, so that no trace at three batches is tried.
+    `found_notes` say where a name of the Hub led to.
     """
 
     words: str
@@ -234,6 +236,7 @@ class TracedModel(Model):
     can_be_traced: bool = True
     is_at_full_width: bool = False
     is_unscaled: bool = False
+    found_notes: tuple[str, ...] = ()
     _target: "Target | None" = None
     _opened: OpenedFiles = field(default_factory=OpenedFiles)
     _module: Any = None  # an nn.Module, whose type would be an import of torch
@@ -287,7 +290,8 @@ class TracedModel(Model):
             from capplan.probe.target.resolve import load_target
 
             assert self.request is not None
-            self._target = load_target(self.request.words, request=self.request.parse())
+            found = load_target(self.request.words, request=self.request.parse())
+            self._target = replace(found, notes=(*self.found_notes, *found.notes))
         return self._target
 
     def _fixed_batch(self, exact_batch: int) -> int | None:
@@ -422,9 +426,16 @@ def open_model(source: ModelSource, *, feedback: Feedback = SILENCE, formulas: F
         if source.options:
             raise UsageError(f"{source.words} is a trace: its arguments and inputs are fixed; trace the model again.")
         return ReadModel(held=trace, words=source.words)
-    source = replace(source, words=canonical_words(source.words))
+    named = find_on_hub(replace(source, words=canonical_words(source.words)))
     cache = None if formulas else default_cache()
-    return TracedModel(words=source.words, request=source, feedback=feedback, cache=cache, formulas=formulas or {})
+    return TracedModel(
+        words=named.request.words,
+        request=named.request,
+        feedback=feedback,
+        cache=cache,
+        formulas=formulas or {},
+        found_notes=named.notes,
+    )
 
 
 def may_name_trace(words: str) -> bool:

@@ -33,7 +33,8 @@ Examples:
 """
 EPILOG = (
     "Exit codes: 0 answered; 1 nothing fits, or a gate failed; 2 bad usage or input; "
-    "3 the model could not be traced; 4 measuring failed; 70 a bug in capplan; 130 interrupted."
+    "3 the model could not be traced; 4 measuring failed; 5 the Hugging Face Hub could not be asked; "
+    "70 a bug in capplan; 130 interrupted."
 )
 
 

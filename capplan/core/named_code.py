@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-LIBRARIES = ("torchvision", "timm", "hf", "diffusers")
+LIBRARIES = ("torchvision", "timm", "hf", "hf-hub", "diffusers")
 """What may stand before a colon in a model's words without choosing code: libraries, whose own code runs."""
 
 

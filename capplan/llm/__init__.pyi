@@ -70,14 +70,13 @@ def memory(
     max_num_seqs: int | None = ...,
     draft_tokens: int = ...,
     kv_pool_bytes: float | str | None = ...,
-    download: bool = ...,
     specs: Sequence[str | Path] | str | None = ...,
     calibration: str | Path | None = ...,
 ) -> _MemoryAnswerShown:
     """Divide a GPU's memory among weights, activations and the KV cache of a served language model.
 
     Args:
-        model: A name of `capplan llm models`, hf:config.json, hf:FOLDER, hf:org/name of the local cache, FILE.gguf.
+        model: A name of `capplan llm models`, ORG/NAME of the Hugging Face Hub, hf:config.json, hf:FOLDER, FILE.gguf.
         gpu: Exact id or alias of a GPU.
         gpu_layers: llama.cpp: layers on the GPU, the others in host memory; all by default.
         n_cpu_moe: llama.cpp: layers whose experts are in host memory.
@@ -98,7 +97,6 @@ def memory(
         max_num_seqs: Sequences that run at once; the engine's default if left out.
         draft_tokens: Speculation: tokens drafted in each step, by a layer that takes memory.
         kv_pool_bytes: Take this cache per GPU, such as an engine's log states.
-        download: Fetch the configuration and headers of hf:org/name over the network.
         specs: Own GPU specs, laid over the built-in ones.
         calibration: Memory rules of engines other than the shipped ones.
 
@@ -144,14 +142,13 @@ def estimate(
     power_limit_w: float | str | None = ...,
     power_calibration: str | Path | None = ...,
     first_burst: bool = ...,
-    download: bool = ...,
     specs: Sequence[str | Path] | str | None = ...,
     calibration: str | Path | None = ...,
 ) -> _ServingEstimateShown:
     """Estimate how fast a served language model answers, with intervals and the evidence behind them.
 
     Args:
-        model: A name of `capplan llm models`, hf:config.json, hf:FOLDER, hf:org/name of the local cache, FILE.gguf.
+        model: A name of `capplan llm models`, ORG/NAME of the Hugging Face Hub, hf:config.json, hf:FOLDER, FILE.gguf.
         gpu: Exact id or alias of a GPU.
         gpu_layers: llama.cpp: layers on the GPU, the others in host memory; all by default.
         n_cpu_moe: llama.cpp: layers whose experts are in host memory.
@@ -184,7 +181,6 @@ def estimate(
         power_limit_w: A power limit that is set on each GPU (nvidia-smi -pl), such as 300W: the time and energy under it.
         power_calibration: What your own GPUs draw: a file of `capplan calibrate power -o FILE`.
         first_burst: Count the first requests of all clients, sent at once, in TTFT, as benchmark tools do.
-        download: Fetch the configuration and headers of hf:org/name over the network.
         specs: Own GPU specs, laid over the built-in ones.
         calibration: Constants from `capplan llm fit`; the shipped ones by default.
 
@@ -264,14 +260,13 @@ def plan(
     power_calibration: str | Path | None = ...,
     max_power_draw_w: float | str | None = ...,
     load_file: str | Path | None = ...,
-    download: bool = ...,
     specs: Sequence[str | Path] | str | None = ...,
     calibration: str | Path | None = ...,
 ) -> _PlannedFleetShown:
     """Find the deployments of a language model that carry a load within limits, the cheapest first.
 
     Args:
-        model: A name of `capplan llm models`, hf:config.json, hf:FOLDER, hf:org/name of the local cache, FILE.gguf.
+        model: A name of `capplan llm models`, ORG/NAME of the Hugging Face Hub, hf:config.json, hf:FOLDER, FILE.gguf.
         adapters: LoRA adapters that are resident at a time.
         lora_rank: Rank of the adapters.
         measured: A measured run of this deployment: vLLM or SGLang benchmark JSON, genai-perf CSV, or a serving CSV; repeatable.
@@ -338,7 +333,6 @@ def plan(
         power_calibration: What your own GPUs draw: a file of `capplan calibrate power -o FILE`.
         max_power_draw_w: Most mean power of all GPUs of an answer, without the host, such as 400W.
         load_file: The load: a file of `capplan load`, or keys that are options of `capplan llm plan`; options other than their defaults win over it.
-        download: Fetch the configuration and headers of hf:org/name over the network.
         specs: Own GPU specs, laid over the built-in ones.
         calibration: Constants from `capplan llm fit`; the shipped ones by default.
 
@@ -410,14 +404,13 @@ def simulate(
     power_limit_w: float | str | None = ...,
     power_calibration: str | Path | None = ...,
     load_file: str | Path | None = ...,
-    download: bool = ...,
     specs: Sequence[str | Path] | str | None = ...,
     calibration: str | Path | None = ...,
 ) -> _SimulationShown:
     """Simulate continuous batching under a load: percentiles of TTFT, TPOT, ITL and end-to-end time, and goodput.
 
     Args:
-        model: A name of `capplan llm models`, hf:config.json, hf:FOLDER, hf:org/name of the local cache, FILE.gguf.
+        model: A name of `capplan llm models`, ORG/NAME of the Hugging Face Hub, hf:config.json, hf:FOLDER, FILE.gguf.
         gpu: Exact id or alias of a GPU.
         gpu_layers: llama.cpp: layers on the GPU, the others in host memory; all by default.
         n_cpu_moe: llama.cpp: layers whose experts are in host memory.
@@ -476,7 +469,6 @@ def simulate(
         power_limit_w: A power limit that is set on each GPU (nvidia-smi -pl), such as 300W: the time and energy under it.
         power_calibration: What your own GPUs draw: a file of `capplan calibrate power -o FILE`.
         load_file: The load: a file of `capplan load`, or keys that are options of `capplan llm plan`; options other than their defaults win over it.
-        download: Fetch the configuration and headers of hf:org/name over the network.
         specs: Own GPU specs, laid over the built-in ones.
         calibration: Constants from `capplan llm fit`; the shipped ones by default.
 
@@ -490,14 +482,12 @@ def simulate(
 def models(
     *names: Sequence[str] | str | None,
     where: Sequence[str] | str | None = ...,
-    download: bool = ...,
 ) -> _LanguageModelsShown:
     """List the language models that capplan knows, with filters.
 
     Args:
         names: Show these only: catalogue names or hf: files.
         where: 'params < 40B', 'moe = yes and context >= 128k', 'attention = mla'; repeatable.
-        download: Fetch the configuration and headers of hf:org/name over the network.
 
     Returns:
         The language models that a question names, or all that are known, as far as they meet its conditions.
@@ -577,7 +567,6 @@ def scale(
     max_tpot_s: float | str | None = ...,
     max_e2e_s: float | str | None = ...,
     percentile: int | str = ...,
-    download: bool = ...,
     specs: Sequence[str | Path] | str | None = ...,
     calibration: str | Path | None = ...,
 ) -> _ElasticAnswerShown:
@@ -586,7 +575,7 @@ def scale(
     Exit 1 if no setting keeps the share of the requests that is asked for.
 
     Args:
-        model: A name of `capplan llm models`, hf:config.json, hf:FOLDER, hf:org/name of the local cache, FILE.gguf.
+        model: A name of `capplan llm models`, ORG/NAME of the Hugging Face Hub, hf:config.json, hf:FOLDER, FILE.gguf.
         gpu: Exact id or alias of a GPU.
         gpu_layers: llama.cpp: layers on the GPU, the others in host memory; all by default.
         n_cpu_moe: llama.cpp: layers whose experts are in host memory.
@@ -655,7 +644,6 @@ def scale(
         max_tpot_s: Limit of the time between tokens: 40ms.
         max_e2e_s: Limit of a whole answer: 10s.
         percentile: Requests that keep the limits: mean, 50, 90, 95, 99.
-        download: Fetch the configuration and headers of hf:org/name over the network.
         specs: Own GPU specs, laid over the built-in ones.
         calibration: Constants from `capplan llm fit`; the shipped ones by default.
 
@@ -688,13 +676,12 @@ def start(
     compiled: bool = ...,
     eager: bool = ...,
     graphs: int = ...,
-    download: bool = ...,
     specs: Sequence[str | Path] | str | None = ...,
 ) -> _StartAnswerShown:
     """Estimate how long a replica of a language model takes to start, from machine and image to graphs.
 
     Args:
-        model: A name of `capplan llm models`, hf:config.json, hf:FOLDER, hf:org/name of the local cache, FILE.gguf.
+        model: A name of `capplan llm models`, ORG/NAME of the Hugging Face Hub, hf:config.json, hf:FOLDER, FILE.gguf.
         gpu: Exact id or alias of a GPU.
         gpu_layers: llama.cpp: layers on the GPU, the others in host memory; all by default.
         n_cpu_moe: llama.cpp: layers whose experts are in host memory.
@@ -714,7 +701,6 @@ def start(
         compiled: The compiler's cache holds the model from an earlier start, as on a shared volume.
         eager: Without compiler and CUDA graphs (--enforce-eager).
         graphs: Batch sizes for which CUDA graphs are captured.
-        download: Fetch the configuration and headers of hf:org/name over the network.
         specs: Own GPU specs, laid over the built-in ones.
 
     Returns:
@@ -728,15 +714,13 @@ def support(
     model: str,
     gpu: str,
     *,
-    download: bool = ...,
     specs: Sequence[str | Path] | str | None = ...,
 ) -> _SupportAnswerShown:
     """Tell which engines read which formats of a language model's weights on a GPU, and since which version.
 
     Args:
-        model: A name of `capplan llm models`, hf:config.json, hf:FOLDER, hf:org/name of the local cache, FILE.gguf.
+        model: A name of `capplan llm models`, ORG/NAME of the Hugging Face Hub, hf:config.json, hf:FOLDER, FILE.gguf.
         gpu: Exact id or alias of a GPU.
-        download: Fetch the configuration and headers of hf:org/name over the network.
         specs: Own GPU specs, laid over the built-in ones.
 
     Returns:
@@ -750,7 +734,6 @@ def report(
     model: str,
     *,
     measured: Sequence[str | Path] | str | None = ...,
-    download: bool = ...,
     specs: Sequence[str | Path] | str | None = ...,
     calibration: str | Path | None = ...,
     load: str | Path | None = ...,
@@ -760,9 +743,8 @@ def report(
     """Report which deployment serves a language model under a load: fleet, money, latency over the load, launch.
 
     Args:
-        model: A name of `capplan llm models`, hf:config.json, hf:FOLDER, hf:org/name of the local cache, FILE.gguf.
+        model: A name of `capplan llm models`, ORG/NAME of the Hugging Face Hub, hf:config.json, hf:FOLDER, FILE.gguf.
         measured: A measured run of this deployment: vLLM or SGLang benchmark JSON, genai-perf CSV, or a serving CSV; repeatable.
-        download: Fetch the configuration and headers of hf:org/name over the network.
         specs: Own GPU specs, laid over the built-in ones.
         calibration: Constants from `capplan llm fit`; the shipped ones by default.
         load: The load and its limits; keys are options of `capplan llm plan`.
@@ -917,14 +899,13 @@ def train_memory(
     recompute: Recompute | str | None = ...,
     measured_step_s: float | str | None = ...,
     measured_peak_bytes: float | str | None = ...,
-    download: bool = ...,
     specs: Sequence[str | Path] | str | None = ...,
     calibration: str | Path | None = ...,
 ) -> _TrainingMemoryAnswerShown:
     """Divide the memory of a GPU that trains or fine-tunes a language model, and check that it fits.
 
     Args:
-        model: A name of `capplan llm models`, hf:config.json, hf:FOLDER, hf:org/name of the local cache, FILE.gguf.
+        model: A name of `capplan llm models`, ORG/NAME of the Hugging Face Hub, hf:config.json, hf:FOLDER, FILE.gguf.
         gpu: Exact id or alias of a GPU.
         method: Train all parameters, or adapters beside a frozen base.
         rank: Rank of adapters.
@@ -957,7 +938,6 @@ def train_memory(
         recompute: What the backward pass computes again; by default what the framework does, or the least that fits.
         measured_step_s: Time of one optimizer step that you measured of this job.
         measured_peak_bytes: Peak of reserved memory that you measured of this job.
-        download: Fetch the configuration and headers of hf:org/name over the network.
         specs: Own GPU specs, laid over the built-in ones.
         calibration: Constants of training other than the shipped ones.
 
@@ -1014,14 +994,13 @@ def train_estimate(
     spot_per_hour: float = ...,
     measured_step_s: float | str | None = ...,
     measured_peak_bytes: float | str | None = ...,
-    download: bool = ...,
     specs: Sequence[str | Path] | str | None = ...,
     calibration: str | Path | None = ...,
 ) -> _PricedTrainingShown:
     """Estimate how fast a language model trains, with intervals, and the days and money of a run.
 
     Args:
-        model: A name of `capplan llm models`, hf:config.json, hf:FOLDER, hf:org/name of the local cache, FILE.gguf.
+        model: A name of `capplan llm models`, ORG/NAME of the Hugging Face Hub, hf:config.json, hf:FOLDER, FILE.gguf.
         gpu: Exact id or alias of a GPU.
         method: Train all parameters, or adapters beside a frozen base.
         rank: Rank of adapters.
@@ -1065,7 +1044,6 @@ def train_estimate(
         spot_per_hour: Interruptions of one spot server per hour.
         measured_step_s: Time of one optimizer step that you measured of this job.
         measured_peak_bytes: Peak of reserved memory that you measured of this job.
-        download: Fetch the configuration and headers of hf:org/name over the network.
         specs: Own GPU specs, laid over the built-in ones.
         calibration: Constants of training other than the shipped ones.
 
@@ -1115,14 +1093,13 @@ def train_plan(
     providers: Sequence[str] | str | None = ...,
     regions: Sequence[str] | str | None = ...,
     currency: str | None = ...,
-    download: bool = ...,
     specs: Sequence[str | Path] | str | None = ...,
     calibration: str | Path | None = ...,
 ) -> _TrainingPlanShown:
     """Search GPUs, counts, layouts, micro-batches and recomputation for a training run: the cheapest, the fastest, and the one on fewest GPUs.
 
     Args:
-        model: A name of `capplan llm models`, hf:config.json, hf:FOLDER, hf:org/name of the local cache, FILE.gguf.
+        model: A name of `capplan llm models`, ORG/NAME of the Hugging Face Hub, hf:config.json, hf:FOLDER, FILE.gguf.
         method: Train all parameters, or adapters beside a frozen base.
         rank: Rank of adapters.
         targets: Matrices with adapters: q, k, v, o, gate_up, down, head, attention, mlp; all linear ones by default.
@@ -1159,7 +1136,6 @@ def train_plan(
         providers: Only GPUs that this provider rents, at its prices; repeatable.
         regions: Only offers in this region, country (de) or area (eu); repeatable.
         currency: Also write the cost in this currency, with VAT: EUR at a dated reference rate, or EUR=1.08 at your own price in USD. That of regions by default.
-        download: Fetch the configuration and headers of hf:org/name over the network.
         specs: Own GPU specs, laid over the built-in ones.
         calibration: Constants of training other than the shipped ones.
 

@@ -3,7 +3,7 @@
 Nothing is downloaded and no code of a model runs: configurations are JSON.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -11,6 +11,8 @@ from typing import Any
 
 from capplan.errors import UnknownNameError, UsageError
 from capplan.files import is_file, read_file
+from capplan.hub.names import parse_hub_name
+from capplan.hub.repository import HubRepository, find_repository
 from capplan.strict_json import LARGEST_TEXT_BYTES, JsonError, read_json
 
 PREFIX = "diffusers:"
@@ -67,8 +69,9 @@ def published_component(words: str) -> bool:
 
 
 def is_known(name: str) -> bool:
-    """Return True if a name is that of a published pipeline, or of a folder that holds one."""
-    return published_name(name) is not None or is_file(Path(name) / "model_index.json")
+    """Return True if a name is that of a published pipeline, of a folder that holds one, or of the Hub."""
+    on_machine = published_name(name) is not None or is_file(Path(name) / "model_index.json")
+    return on_machine or parse_hub_name(name) is not None
 
 
 def find_index(name: str) -> DiffusersIndex:
@@ -80,7 +83,9 @@ def find_index(name: str) -> DiffusersIndex:
     folder = Path(name)
     if is_file(folder / "model_index.json"):
         return _of_folder(folder)
-    hint = "For another one, save the JSON files of its repository and name the folder with model_index.json."
+    if (on_hub := parse_hub_name(name)) is not None:
+        return _of_repository(find_repository(on_hub))
+    hint = "For another one, name its repository as ORG/NAME, or a folder with its model_index.json."
     raise UnknownNameError("diffusers pipeline", name, models, hint=hint)
 
 
@@ -103,19 +108,33 @@ def _published(name: str, entry: Mapping[str, Any]) -> DiffusersIndex:
 def _of_folder(folder: Path) -> DiffusersIndex:
     """Read model_index.json and the configuration of each component that is a model."""
     index = _read(folder / "model_index.json")
-    components = {}
+    places = {name: folder / name / "config.json" for name in _components(index)}
+    configs = {name: _read(path) for name, path in places.items() if is_file(path)}
+    return _of_configs(str(folder), index, configs)
+
+
+def _of_repository(repository: HubRepository) -> DiffusersIndex:
+    """Read the same files of a repository of the Hub."""
+    index = repository.json("model_index.json")
+    places = {name: f"{name}/config.json" for name in _components(index)}
+    configs = {name: repository.json(place) for name, place in places.items() if place in repository.files}
+    return _of_configs(repository.words, index, configs)
+
+
+def _components(index: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the components that may be models; others are flags, or left out by the pipeline."""
     for component, what in index.items():
-        if not isinstance(what, list) or not all(isinstance(word, str) for word in what) or len(what) != 2:
-            continue  # a flag, or a component that the pipeline leaves out
-        path = folder / component / "config.json"
-        if what[0] in ("diffusers", "transformers") and is_file(path):
-            components[component] = _read(path)
-    if not components:
-        raise UsageError(f"{folder}/model_index.json names no component whose config.json is beside it.")
+        if isinstance(what, list) and len(what) == 2 and what[0] in ("diffusers", "transformers"):
+            yield component
+
+
+def _of_configs(name: str, index: Mapping[str, Any], configs: Mapping[str, Mapping[str, Any]]) -> DiffusersIndex:
+    if not configs:
+        raise UsageError(f"{name}/model_index.json names no component whose config.json is beside it.")
     return DiffusersIndex(
-        name=str(folder),
+        name=name,
         pipeline=str(index.get("_class_name", "")),
-        components=components,
+        components=configs,
         parameters={},
         text_tokens={},
         guidance=None,

@@ -49,6 +49,7 @@ def _settings(folder: Path) -> Mapping[str, str]:
         "XDG_CONFIG_HOME": str(folder / ".config"),
         "XDG_CACHE_HOME": str(folder / ".cache"),
         "HF_HOME": str(folder / ".huggingface"),
+        "HF_ENDPOINT": "http://127.0.0.1:9",
         "PYTHONPATH": str(ROOT),
         "TERM": "xterm",
     }

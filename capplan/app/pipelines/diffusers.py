@@ -11,6 +11,7 @@ from capplan.core.workload import Precision
 from capplan.errors import UsageError
 from capplan.files import is_file
 from capplan.probe.diffusers_index import PREFIX, DiffusersIndex, find_index, is_known
+from capplan.probe.target.hub_names import is_pipeline
 from capplan.specs.pipeline_file import KNOWN_PREFIX, SUFFIXES, known_file, known_names, read_pipeline
 
 
@@ -307,7 +308,7 @@ def names_pipeline(words: str) -> bool:
     if words.endswith(SUFFIXES) or words.startswith(KNOWN_PREFIX):
         return True
     if not words.startswith(PREFIX):
-        return False
+        return is_pipeline(words)
     rest = words.removeprefix(PREFIX)
     if is_known(rest):
         return True
@@ -322,6 +323,8 @@ def find_pipeline(words: str) -> Pipeline:
         return diffusers_pipeline(words.removeprefix(PREFIX))
     if words.startswith(KNOWN_PREFIX):
         return read_pipeline(known_file(words.removeprefix(KNOWN_PREFIX)))
+    if is_pipeline(words):
+        return diffusers_pipeline(words.removeprefix("hf:"))
     if not is_file(words):
         raise UsageError(f"there is no pipeline file {words}; {KNOWN_PREFIX}NAME are {', '.join(known_names())}.")
     return read_pipeline(Path(words))

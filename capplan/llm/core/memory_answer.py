@@ -332,6 +332,11 @@ def _pool_interval(
 def _notes(request: StatedDeployment, memory: ServingMemory, kv: str, length: int) -> Iterator[str]:
     model, stage = request.model, memory.tightest
     architecture, sharding = model.architecture, request.sharding
+    if model.origin is not None:
+        yield model.origin
+    if model.stored_bytes and memory.deployment.quantisation == model.own_quantisation:
+        stored = ", ".join(f"{size / 2**30:.3f} GiB {dtype}" for dtype, size in model.stored_bytes.items())
+        yield f"weights are the bytes of every tensor in the checkpoint's headers: {stored}"
     if not stage.fits:
         yield f"does not fit: {-stage.pool_bytes / 2**30:.2f} GiB per GPU are missing before any cache"
     if stage.cache.windows and stage.cache.bytes_per_token:

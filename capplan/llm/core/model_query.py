@@ -3,7 +3,7 @@
 import operator
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from capplan.core.weights import find_weight_format
 from capplan.errors import UnknownNameError, UsageError
@@ -22,8 +22,10 @@ class LanguageModel:
     `dtype` is the format of what its checkpoint does not quantise. `quantisation` is the checkpoint's own, None for
     a plain one. `declares_fp8_cache` says that the checkpoint holds scales for an fp8 KV cache. `exact_bytes` is the
     sum over a file's header of all tensors that are served, None where sizes follow from the configuration alone.
+    `stored_bytes` are the same bytes by the format that they are stored in.
     `missing_files` counts the files that its index names and its folder lacks.
-    `source` says where the facts were read, `check` against what they were checked.
+    `source` says where the facts were read, `check` against what they were checked. `origin` says at which revision a
+    name of the Hub was read, or that the built-in entry stands for it; `adapter_rank` that it names an adapter.
     """
 
     architecture: Architecture
@@ -35,6 +37,9 @@ class LanguageModel:
     missing_files: int = 0
     check: str | None = None
     hf_id: str | None = None
+    origin: str | None = None
+    stored_bytes: Mapping[str, int] = field(default_factory=dict, hash=False)
+    adapter_rank: int | None = None
 
     @property
     def own_quantisation(self) -> Quantisation:

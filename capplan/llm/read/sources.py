@@ -1,50 +1,33 @@
-"""Find a language model by what the user typed: a catalogue name, a file, a folder, or a name in the local cache."""
+"""Find a language model by what the user typed: a catalogue name, a file, a folder, or a name of the Hub."""
 
-import os
-import re
-import struct
-import urllib.error
-import urllib.request
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
-from http.client import HTTPException
-from io import BytesIO
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
-from capplan.core.weights import find_weight_format
-from capplan.errors import SpecError
+from capplan.errors import SpecError, nearest_names
 from capplan.files import is_dir, is_file, read_file
+from capplan.hub.names import HubName, parse_hub_name
+from capplan.hub.refusals import NotOnHubError, UnreachableError
 from capplan.llm.core.model_query import LanguageModel
-from capplan.llm.core.quantisation import default_quantisation
-from capplan.llm.read.catalogue import find_in_catalogue, unknown_model
-from capplan.llm.read.config.parse import parse_config
-from capplan.llm.read.config.quantisation import declares_fp8_cache, parse_quantisation, stored_dtype
-from capplan.llm.read.weight_headers import (
-    LARGEST_HEADER_BYTES,
-    StoredTensor,
-    gguf_config,
-    gguf_weights,
-    parse_safetensors_header,
-    read_gguf_header,
-    read_safetensors_header,
-)
+from capplan.llm.read.catalogue import catalogue_ids, find_in_catalogue, unknown_model
+from capplan.llm.read.checkpoint import INDEX, PART, gguf_parts, indexed_files, model_of_config, model_of_gguf
+from capplan.llm.read.config.traits import UnusualModelError
+from capplan.llm.read.hub_models import model_of_hub
+from capplan.llm.read.weight_headers import read_gguf_header, read_safetensors_header
 from capplan.strict_json import JsonError, read_json
 
 LARGEST_CONFIG_BYTES = 32_000_000
-_LAYER = re.compile(r"(?:^|\.)(?:layers|blk|h|blocks)\.(\d+)\.")
-_PART = re.compile(r"-(\d{5})-of-(\d{5})")
-_DRAFT = re.compile(r"(?:^|\.)(?:mtp|nextn|eagle)\b|(?:^|\.)mtp_")
 
 
-def find_model(name: str, *, download: bool = False) -> LanguageModel:
+def find_model(name: str) -> LanguageModel:
     """Return the model that a name stands for.
 
+    What lies on this machine comes first, then the built-in catalogue, then the Hugging Face Hub.
+
     Args:
-        name: A name of the catalogue; `hf:` with a configuration file, a folder, or org/name in the local cache;
-            or the path of a GGUF file, a configuration, or a folder.
-        download: Fetch the configuration and the headers of an org/name that is not in the cache.
+        name: A name of the catalogue; the path of a GGUF file, a configuration, or a folder, after `hf:` or alone; or
+            a name of the Hub, such as Qwen/Qwen3-8B, hf:ORG/NAME@revision or ORG/NAME:Q4_K_M. After `hf:` and with a
+            revision the Hub comes before the catalogue.
 
     Raises:
         CapplanError: There is no such model, or its file cannot be used.
@@ -55,45 +38,36 @@ def find_model(name: str, *, download: bool = False) -> LanguageModel:
         return _from_path(path)
     if path.suffix in (".json", ".gguf", ".safetensors"):
         raise SpecError(f"{word}: there is no such file.")
-    if name.startswith("hf:"):
-        return _from_hub(word, download=download)
+    on_hub = parse_hub_name(name)
+    if on_hub is not None and (on_hub.is_marked or on_hub.revision is not None or on_hub.file):
+        return _from_hub_first(on_hub)
     found = find_in_catalogue(word)
-    if found is None:
-        raise unknown_model(word)
-    return found
+    if found is not None:
+        return found if on_hub is None else replace(found, origin=f"built-in entry; hf:{word} asks the Hub instead")
+    unknown = unknown_model(word)
+    if on_hub is None or isinstance(unknown, UnusualModelError):
+        raise unknown
+    return _from_hub(on_hub)
 
 
-def _from_hub(name: str, *, download: bool) -> LanguageModel:
-    snapshot = _cached_snapshot(name)
-    if snapshot is not None:
-        return _from_folder(snapshot, name=name)
-    if download:
-        files = download_model(name)
-        return _from_config(files.config, name=name, where=files.where, tensors=files.tensors)
-    found = find_in_catalogue(name)
-    if found is not None and found.hf_id is not None and found.hf_id.lower() == name.lower():
-        return found
-    raise SpecError(
-        f"hf:{name} is not in the local Hugging Face cache ({_hub_folder()}); ⟨download⟩ fetches its configuration "
-        "and headers alone, and `capplan llm models` lists what is built in."
-    )
+def _from_hub(name: HubName) -> LanguageModel:
+    try:
+        return model_of_hub(name)
+    except NotOnHubError as error:
+        nearest = nearest_names(name.repository.rpartition("/")[2], catalogue_ids())
+        meant = f" Built in is {', '.join(nearest)}." if nearest else ""
+        raise NotOnHubError(f"{error}{meant}") from error
 
 
-def _hub_folder() -> Path:
-    for variable in ("HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE"):
-        if os.environ.get(variable):
-            return Path(os.environ[variable])
-    home = os.environ.get("HF_HOME")
-    return (Path(home) if home else Path.home() / ".cache" / "huggingface") / "hub"
-
-
-def _cached_snapshot(name: str) -> Path | None:
-    """Return the newest snapshot of a model in the local cache that has a configuration."""
-    if not re.fullmatch(r"[\w.-]+/[\w.-]+", name) or ".." in name:
-        return None
-    folder = _hub_folder() / f"models--{name.replace('/', '--')}" / "snapshots"
-    snapshots = (config.parent for config in folder.glob("*/config.json") if config.is_file())
-    return max(snapshots, key=lambda snapshot: snapshot.stat().st_mtime, default=None)
+def _from_hub_first(name: HubName) -> LanguageModel:
+    """Return a model of the Hub, or the catalogue's entry for the same repository where the Hub cannot be asked."""
+    try:
+        return _from_hub(name)
+    except UnreachableError as error:
+        found = None if name.revision is not None or name.file else find_in_catalogue(name.repository)
+        if found is None or found.hf_id is None or found.hf_id.lower() != name.repository.lower():
+            raise
+        return replace(found, origin=f"built-in entry, because the Hub was not asked ({error})")
 
 
 def _from_path(path: Path) -> LanguageModel:
@@ -105,12 +79,12 @@ def _from_path(path: Path) -> LanguageModel:
         config = path.with_name("config.json")
         if not config.is_file():
             raise SpecError(f"{path}: its folder has no config.json, which states the model's layers.")
-        if _PART.search(path.name):
+        if PART.search(path.name):
             return _from_folder(path.parent, name=path.resolve().parent.name)
         tensors = read_safetensors_header(path)
-        return _from_config(_read_json(config), name=path.stem, where=str(path), tensors=tensors)
+        return model_of_config(_read_json(config), name=path.stem, where=str(path), tensors=tensors)
     name = path.resolve().parent.name if path.name == "config.json" else path.stem
-    return _from_config(_read_json(path), name=name, where=str(path), tensors=())
+    return model_of_config(_read_json(path), name=name, where=str(path), tensors=())
 
 
 def _from_folder(folder: Path, *, name: str) -> LanguageModel:
@@ -123,73 +97,24 @@ def _from_folder(folder: Path, *, name: str) -> LanguageModel:
     files = _weight_files(folder)
     missing = sum(not file.is_file() for file in files)
     tensors = [] if missing else [tensor for file in files for tensor in read_safetensors_header(file)]
-    model = _from_config(_read_json(config), name=name, where=str(folder), tensors=tensors)
+    model = model_of_config(_read_json(config), name=name, where=str(folder), tensors=tensors)
     return replace(model, missing_files=missing)
 
 
 def _weight_files(folder: Path) -> list[Path]:
     """Return the safetensors files of a folder, those that its index names if it has one."""
-    index = folder / "model.safetensors.index.json"
+    index = folder / INDEX
     if index.is_file():
-        return [folder / name for name in _indexed_files(_read_json(index), where=str(index))]
+        return [folder / name for name in indexed_files(_read_json(index), where=str(index))]
     return sorted(folder.glob("*.safetensors"))
 
 
-def _indexed_files(index: Mapping[str, Any], *, where: str) -> list[str]:
-    """Return the names of the weight files that an index lists, all in one folder."""
-    mapping = index.get("weight_map")
-    if not isinstance(mapping, dict) or not mapping or not all(isinstance(file, str) for file in mapping.values()):
-        raise SpecError(f"{where}: it has no weight_map of tensors to files.")
-    names = sorted(set(mapping.values()))
-    if any(name in ("", "..") or Path(name).name != name for name in names):
-        raise SpecError(f"{where}: weight_map names files outside the folder.")
-    if len(names) > _MOST_FILES:
-        raise SpecError(f"{where}: weight_map names {len(names):,} files; at most {_MOST_FILES:,} are read.")
-    return names
-
-
 def _from_gguf(path: Path) -> LanguageModel:
-    headers = [read_gguf_header(part) for part in _gguf_parts(path)]
-    tensors = [tensor for header in headers for tensor in header.tensors]
-    config = gguf_config(replace(headers[0], tensors=tuple(tensors)), where=str(path))
-    model = _from_config(config, name=_PART.sub("", path.stem), where=str(path), tensors=tensors)
-    weights = gguf_weights(headers[0])
-    if weights is None:
-        return model
-    return replace(model, quantisation=default_quantisation(model.architecture, find_weight_format(weights)))
-
-
-def _gguf_parts(path: Path) -> list[Path]:
-    """Return all parts of a GGUF file that was split; the first one holds the metadata."""
-    part = _PART.search(path.stem)
-    if part is None:
-        return [path]
-    count, stem = int(part[2]), path.stem[: part.start()]
-    parts = [path.with_name(f"{stem}-{index:05d}-of-{count:05d}.gguf") for index in range(1, min(count, 1000) + 1)]
+    parts = [path.with_name(name) for name in gguf_parts(path.name)]
     missing = [part.name for part in parts if not part.is_file()]
     if missing:
         raise SpecError(f"{path}: its other parts must lie in the same folder; {missing[0]} is missing.")
-    return parts
-
-
-def _from_config(config: Mapping[str, Any], *, name: str, where: str, tensors: Iterable[StoredTensor]) -> LanguageModel:
-    architecture = parse_config(config, name=name, where=where)
-    served = [tensor for tensor in tensors if _is_served(tensor.name, len(architecture.layers))]
-    return LanguageModel(
-        architecture=architecture,
-        dtype=stored_dtype(config),
-        quantisation=parse_quantisation(config, architecture, where=where),
-        source=where,
-        declares_fp8_cache=declares_fp8_cache(config),
-        exact_bytes=sum(tensor.size_bytes for tensor in served) or None,
-        check="bytes of every tensor from the file's header" if served else None,
-    )
-
-
-def _is_served(name: str, layer_count: int) -> bool:
-    """Return True unless a tensor belongs to a layer for multi-token prediction, which engines leave out."""
-    layer = _LAYER.search(name)
-    return not _DRAFT.search(name) and (layer is None or int(layer.group(1)) < layer_count)
+    return model_of_gguf([read_gguf_header(part) for part in parts], name=PART.sub("", path.stem), where=str(path))
 
 
 def _read_json(path: Path) -> dict[str, Any]:
@@ -218,108 +143,3 @@ def parse_json_object(text: bytes, *, where: str) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise SpecError(f"{where}: a configuration must be a JSON object.")
     return found
-
-
-ENDPOINT = "https://huggingface.co"
-"""Where models are fetched from unless `HF_ENDPOINT` names another server."""
-TIMEOUT_S = 20.0
-_MOST_FILES = 1000
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DownloadedModel:
-    """What was fetched: the configuration and every tensor of the weight files, without data."""
-
-    config: Mapping[str, Any]
-    tensors: tuple[StoredTensor, ...]
-    where: str
-
-
-def download_model(name: str) -> DownloadedModel:
-    """Fetch the configuration and the headers of a model's safetensors files.
-
-    `HF_TOKEN` is sent along where it is set.
-
-    Args:
-        name: The model, as org/name.
-
-    Raises:
-        SpecError: The server cannot be reached, does not have the model, or sends what is not understood.
-    """
-    endpoint = os.environ.get("HF_ENDPOINT", ENDPOINT).rstrip("/")
-    base = f"{endpoint}/{quote(name)}/resolve/main"
-    address, listed = f"{base}/config.json", f"{base}/model.safetensors.index.json"
-    config = parse_json_object(_get(address) or b"", where=address)
-    index = _get(listed, optional=True)
-    files = (
-        ["model.safetensors"] if index is None else _indexed_files(parse_json_object(index, where=listed), where=listed)
-    )
-    tensors = [tensor for file in files for tensor in _tensors(f"{base}/{quote(file)}")]
-    return DownloadedModel(config=config, tensors=tuple(tensors), where=f"{endpoint}/{name}")
-
-
-def _tensors(url: str) -> tuple[StoredTensor, ...]:
-    """Fetch the header of one safetensors file by two range requests."""
-    first, size = _range(url, 0, 8)
-    if size is None:
-        return ()
-    (length,) = struct.unpack("<Q", first)
-    if not 2 <= length <= min(LARGEST_HEADER_BYTES, size - 8):
-        raise SpecError(f"{url}: a header of {length} bytes is impossible in a file of {size} bytes.")
-    header, _ = _range(url, 8, int(length))
-    return parse_safetensors_header(BytesIO(first + header), file_bytes=size, where=url)
-
-
-def _range(url: str, start: int, length: int) -> tuple[bytes, int | None]:
-    """Return a stretch of a file and the file's size, None if the server does not have the file."""
-    request = _request(url)
-    request.add_header("Range", f"bytes={start}-{start + length - 1}")
-    try:
-        with urllib.request.urlopen(request, timeout=TIMEOUT_S) as response:
-            stated = response.headers.get("Content-Range", "")
-            size = stated.rpartition("/")[2] if response.status == 206 else ""
-            content: bytes = response.read(length)
-    except urllib.error.HTTPError as error:
-        with error:
-            if error.code == 404:
-                return b"", None
-            raise _refused(url, error) from error
-    except (OSError, ValueError, HTTPException) as error:
-        raise _refused(url, error) from error
-    if not size.isdigit() or len(content) < length:
-        raise SpecError(f"{url}: the server does not serve parts of a file, and whole weights are not fetched.")
-    return content, int(size)
-
-
-def _get(url: str, *, optional: bool = False) -> bytes | None:
-    try:
-        with urllib.request.urlopen(_request(url), timeout=TIMEOUT_S) as response:
-            content: bytes = response.read(LARGEST_CONFIG_BYTES + 1)
-    except urllib.error.HTTPError as error:
-        with error:
-            if optional and error.code == 404:
-                return None
-            raise _refused(url, error) from error
-    except (OSError, ValueError, HTTPException) as error:
-        raise _refused(url, error) from error
-    if len(content) > LARGEST_CONFIG_BYTES:
-        raise SpecError(f"{url}: more than {LARGEST_CONFIG_BYTES} bytes are not read.")
-    return content
-
-
-def _request(url: str) -> urllib.request.Request:
-    if not url.startswith(("https://", "http://")):
-        raise SpecError(f"{url}: only http and https addresses are fetched; mend HF_ENDPOINT.")
-    request = urllib.request.Request(url)
-    token = os.environ.get("HF_TOKEN")
-    if token:
-        request.add_unredirected_header("Authorization", f"Bearer {token}")
-    return request
-
-
-def _refused(url: str, error: Exception) -> SpecError:
-    code = getattr(error, "code", None)
-    reason = {401: "a token is needed (HF_TOKEN)", 403: "access is not granted (HF_TOKEN)", 404: "not found"}.get(
-        code or 0, str(getattr(error, "reason", error))
-    )
-    return SpecError(f"{url}: cannot be fetched: {reason}.")

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, Protocol
 
 from capplan.errors import SpecError, UnknownNameError
 from capplan.llm.read.config.traits import TRAITS
@@ -24,6 +24,16 @@ _BITS = {
     "BOOL": 8, "U8": 8, "I8": 8, "F8_E4M3": 8, "F8_E5M2": 8, "F8_E8M0": 8, "U16": 16, "I16": 16, "F16": 16, "BF16": 16,
     "U32": 32, "I32": 32, "F32": 32, "U64": 64, "I64": 64, "F64": 64, "F4": 4, "F6_E2M3": 6, "F6_E3M2": 6, "C64": 64,
 }  # fmt: skip
+
+
+class ByteStream(Protocol):
+    """What headers are read from: a file of this machine, or the beginning of one of the Hub."""
+
+    def read(self, count: int, /) -> bytes:
+        """Return the next bytes, fewer at the end."""
+
+    def seek(self, count: int, whence: int = 0, /) -> int:
+        """Move forward."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +63,7 @@ def read_safetensors_header(path: Path) -> tuple[StoredTensor, ...]:
         raise SpecError(f"{path}: cannot be read: {error.strerror or error}.") from error
 
 
-def parse_safetensors_header(stream: BinaryIO, *, file_bytes: int, where: str) -> tuple[StoredTensor, ...]:
+def parse_safetensors_header(stream: ByteStream, *, file_bytes: int, where: str) -> tuple[StoredTensor, ...]:
     """Return the tensors that the header at the start of a stream describes.
 
     Args:
@@ -171,13 +181,27 @@ def read_gguf_header(path: Path) -> GgufHeader:
     try:
         size = path.stat().st_size
         with path.open("rb") as stream:
-            return _GgufReader(stream, size=size, where=str(path)).header()
+            return parse_gguf_header(stream, file_bytes=size, where=str(path))
     except OSError as error:
         raise SpecError(f"{path}: cannot be read: {error.strerror or error}.") from error
 
 
+def parse_gguf_header(stream: ByteStream, *, file_bytes: int, where: str) -> GgufHeader:
+    """Return the metadata and the tensors that the header at the start of a stream describes.
+
+    Args:
+        stream: The file's beginning.
+        file_bytes: Size of the whole file. [bytes]
+        where: What error messages call the file.
+
+    Raises:
+        SpecError: The header is damaged or does not fit the file.
+    """
+    return _GgufReader(stream, size=file_bytes, where=where).header()
+
+
 class _GgufReader:
-    def __init__(self, stream: BinaryIO, *, size: int, where: str) -> None:
+    def __init__(self, stream: ByteStream, *, size: int, where: str) -> None:
         self._stream, self._left, self._where = stream, size, where
 
     def header(self) -> GgufHeader:

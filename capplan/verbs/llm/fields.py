@@ -12,6 +12,7 @@ from capplan.core.engine_names import Engine, find_engine
 from capplan.core.weights import find_weight_format
 from capplan.core.workload import BatchChoice, Batches
 from capplan.errors import UsageError
+from capplan.hub.names import names_gguf
 from capplan.llm.core.kv import kv_element_bytes
 from capplan.llm.core.serving.asked import MOST_CLIENTS, Drafter, Sampling, ServingTask, Statistic, read_clients
 from capplan.verbs.statement.contract import Context
@@ -105,7 +106,6 @@ WEIGHTS = Words(python="str", read=_known_by(find_weight_format), wire=Word)
 KV_CACHE = Words(python="str", read=_known_by(kv_element_bytes), wire=Word)
 """Names of engines and number formats, which are refused before anything is worked out."""
 
-DOWNLOAD = Option(help="Fetch the configuration and headers of hf:org/name over the network.", doors=HERE)
 TIME_CALIBRATION = Option(
     help="Constants from `capplan llm fit`; the shipped ones by default.", metavar="FILE", doors=HERE
 )
@@ -120,7 +120,7 @@ class LanguageModelFields:
         str,
         Meta(max_length=1000),
         Option(
-            help="A name of `capplan llm models`, hf:config.json, hf:FOLDER, hf:org/name of the local cache, "
+            help="A name of `capplan llm models`, ORG/NAME of the Hugging Face Hub, hf:config.json, hf:FOLDER, "
             "FILE.gguf.",
             served="A name that llm_models lists, such as llama-3.1-8b-instruct.",
             metavar="MODEL", topic=Topic.MODEL, is_argument=True, doors=SHOWN, label="Language model",
@@ -237,7 +237,7 @@ class DeploymentFields(OffloadFields):
         """Return the engine that was asked for; by default the one that GGUF files, formats and offload belong to."""
         if self.engine is not None:
             return find_engine(self.engine)
-        is_gguf = model.lower().endswith(".gguf") or (self.weights and find_weight_format(self.weights).gguf)
+        is_gguf = names_gguf(model) or (self.weights and find_weight_format(self.weights).gguf)
         return Engine.LLAMACPP if is_gguf or self.offload() is not None else Engine.VLLM
 
     def sharding(self) -> "Sharding":
@@ -291,11 +291,13 @@ class AdapterFields:
         int, Meta(ge=1, le=10**4), Option(help="Rank of the adapters.", topic=Topic.MODEL, shows_default=True)
     ] = 16
 
-    def served_adapters(self) -> "Adapters | None":
-        """Return the adapters; None for none."""
+    def served_adapters(self, named_rank: int | None = None) -> "Adapters | None":
+        """Return the adapters; that of a model's name, of `named_rank`, where none are stated; None for none."""
         from capplan.llm.core.weights import Adapters
 
-        return Adapters(count=self.adapters, rank=self.lora_rank) if self.adapters else None
+        if self.adapters:
+            return Adapters(count=self.adapters, rank=self.lora_rank)
+        return None if named_rank is None else Adapters(count=1, rank=named_rank)
 
 
 class Prefill(StrEnum):
@@ -906,9 +908,8 @@ class LoadFileFields:
 
 @dataclass(frozen=True, kw_only=True)
 class FilesHereFields:
-    """What this machine brings: the network, own specs, and own constants of times."""
+    """What this machine brings: own specs, and own constants of times."""
 
-    download: Annotated[bool, DOWNLOAD] = False
     specs: OwnSpecs = ()
     calibration: Annotated[Path | None, TIME_CALIBRATION] = None
 
@@ -916,7 +917,7 @@ class FilesHereFields:
         """Return what finds deployments among the GPUs that a door knows, under the cap of a law of power."""
         from capplan.app.deployments import Deployments
 
-        return Deployments(gpus=context.gpu_database(self.specs), download=self.download, power_law=power_law)
+        return Deployments(gpus=context.gpu_database(self.specs), power_law=power_law)
 
 
 def names_of(several: Sequence[str]) -> tuple[str, ...]:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated
 from msgspec import Meta
 
 from capplan.verbs.llm.fields import (
-    DOWNLOAD,
     AdapterFields,
     DeploymentFields,
     LanguageModelFields,
@@ -60,7 +59,6 @@ class LlmMemoryQuestion(LanguageModelFields, ReplicaGpuFields, DeploymentFields,
             words=SIZE,
         ),
     ] = None  # fmt: skip
-    download: Annotated[bool, DOWNLOAD] = False
     specs: OwnSpecs = ()
     calibration: Annotated[
         Path | None, Option(help="Memory rules of engines other than the shipped ones.", metavar="FILE", doors=HERE)
@@ -82,8 +80,9 @@ def answer_llm_memory(question: LlmMemoryQuestion, context: Context) -> "MemoryA
     from capplan.llm.read.calibrations import load_llm_memory
     from capplan.llm.read.sources import find_model
 
+    model = find_model(context.language_model(question.model))
     request = StatedDeployment(
-        model=find_model(context.language_model(question.model), download=question.download),
+        model=model,
         gpu=context.gpu_database(question.specs).find(question.gpu),
         sharding=question.sharding(),
         weights=question.weights,
@@ -96,7 +95,7 @@ def answer_llm_memory(question: LlmMemoryQuestion, context: Context) -> "MemoryA
         batched_tokens=question.max_num_batched_tokens,
         max_sequences=question.max_num_seqs,
         pool_bytes=question.kv_pool_bytes,
-        adapters=question.served_adapters(),
+        adapters=question.served_adapters(model.adapter_rank),
         kv_offload_bytes=question.kv_offload_bytes,
     )
     return answer_memory(request, load_llm_memory(question.calibration))
@@ -145,7 +144,6 @@ class LlmModelsQuestion:
     ids: Annotated[bool, Option(help="Print names only, one per line.", flags=("--ids", "-q"), doors=Door.COMMAND)] = (
         False
     )
-    download: Annotated[bool, DOWNLOAD] = False
 
 
 def answer_llm_models(question: LlmModelsQuestion, context: Context) -> "tuple[LanguageModel, ...]":
@@ -162,7 +160,7 @@ def answer_llm_models(question: LlmModelsQuestion, context: Context) -> "tuple[L
     from capplan.llm.read.catalogue import load_catalogue
     from capplan.llm.read.sources import find_model
 
-    named = [find_model(context.language_model(name), download=question.download) for name in question.names]
+    named = [find_model(context.language_model(name)) for name in question.names]
     return tuple(select_models(named or list(load_catalogue().values()), question.where))
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 from msgspec import Meta
 
 from capplan.errors import UsageError
-from capplan.verbs.llm.fields import DOWNLOAD, DeploymentFields, LanguageModelFields, ReplicaGpuFields
+from capplan.verbs.llm.fields import DeploymentFields, LanguageModelFields, ReplicaGpuFields
 from capplan.verbs.statement.contract import Context, Verb, laid_out_by
 from capplan.verbs.statement.fields import OwnSpecs
 from capplan.verbs.statement.options import Option
@@ -88,7 +88,6 @@ class StartedReplicaFields(LanguageModelFields, ReplicaGpuFields, DeploymentFiel
 class LlmStartQuestion(StartedReplicaFields):
     """How long a replica of a language model takes to start, part by part."""
 
-    download: Annotated[bool, DOWNLOAD] = False
     specs: OwnSpecs = ()
 
 
@@ -104,7 +103,7 @@ def answer_llm_start(question: LlmStartQuestion, context: Context) -> "StartAnsw
     """
     from capplan.llm.read.sources import find_model
 
-    model = find_model(context.language_model(question.model), download=question.download)
+    model = find_model(context.language_model(question.model))
     gpu = context.gpu_database(question.specs).find(question.gpu)
     return start_of(question, model, gpu=gpu.id)
 

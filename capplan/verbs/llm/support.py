@@ -1,9 +1,9 @@
 """`llm support`: which engines read which formats of a language model's weights on a GPU."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-from capplan.verbs.llm.fields import DOWNLOAD, LanguageModelFields, ReplicaGpuFields
+from capplan.verbs.llm.fields import LanguageModelFields, ReplicaGpuFields
 from capplan.verbs.statement.contract import Context, Outcome, Verb, laid_out_by
 from capplan.verbs.statement.fields import OwnSpecs
 
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 class LlmSupportQuestion(LanguageModelFields, ReplicaGpuFields):
     """Which engines read which formats of a model's weights on a GPU."""
 
-    download: Annotated[bool, DOWNLOAD] = False
     specs: OwnSpecs = ()
 
 
@@ -33,7 +32,7 @@ def answer_llm_support(question: LlmSupportQuestion, context: Context) -> "Suppo
     from capplan.llm.read.calibrations import load_engine_support
     from capplan.llm.read.sources import find_model
 
-    model = find_model(context.language_model(question.model), download=question.download)
+    model = find_model(context.language_model(question.model))
     return answer_support(model, context.gpu_database(question.specs).find(question.gpu), load_engine_support())
 
 

@@ -19,7 +19,7 @@ from capplan.llm.core.training.job import (
     Shard,
 )
 from capplan.llm.core.training.run import GPU_HOURS_BETWEEN_FAILURES
-from capplan.verbs.llm.fields import DOWNLOAD, TRAINING_CALIBRATION, Degree, LanguageModelFields, ReplicaGpuFields, Word
+from capplan.verbs.llm.fields import TRAINING_CALIBRATION, Degree, LanguageModelFields, ReplicaGpuFields, Word
 from capplan.verbs.statement.contract import Context
 from capplan.verbs.statement.fields import OwnSpecs
 from capplan.verbs.statement.options import Option, Topic
@@ -225,9 +225,8 @@ class OwnRunFields:
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingFilesFields:
-    """What this machine brings: the network, own specs, and own constants."""
+    """What this machine brings: own specs, and own constants."""
 
-    download: Annotated[bool, DOWNLOAD] = False
     specs: OwnSpecs = ()
     calibration: Annotated[Path | None, TRAINING_CALIBRATION] = None
 
@@ -235,7 +234,7 @@ class TrainingFilesFields:
         """Return the model that words name."""
         from capplan.llm.read.sources import find_model
 
-        return find_model(context.language_model(words), download=self.download)
+        return find_model(context.language_model(words))
 
     def constants(self) -> "TrainingCalibration":
         """Return the constants of training."""

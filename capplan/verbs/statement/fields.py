@@ -42,7 +42,8 @@ ON_PAGE = EVERYWHERE | Door.PAGE
 SWEPT = ANYWHERE | Door.SWEEP
 
 MODEL_HELP = (
-    "resnet50, timm:NAME, torchvision:NAME, hf:config.json, hf:bert, FILE.py:Name, package.module:Name, "
+    "resnet50, timm:NAME, torchvision:NAME, ORG/NAME of the Hugging Face Hub, hf:config.json, hf:bert, FILE.py:Name, "
+    "package.module:Name, "
     "a trace file, or a pipeline: diffusers:NAME, FILE.pipeline.yaml."
 )
 _TORCHAO = "torchao="

@@ -14,10 +14,12 @@ import torch
 from capplan.core.quantisation.checkpoints import checkpoint_scheme
 from capplan.errors import TraceError, UnknownNameError, UsageError, nearest_names
 from capplan.files import exists, is_file, read_file
+from capplan.hub.names import parse_hub_name
 from capplan.probe.foreign.code import model_code
 from capplan.probe.foreign.libraries import import_library, import_torchvision
 from capplan.probe.inputs.grammar import InputRequest
 from capplan.probe.inputs.tensors import asked_inputs
+from capplan.probe.target.hub_names import config_place, found_repository
 from capplan.probe.target.types import Target, full_words, source_sha256, versions_of
 from capplan.probe.transformers.architectures import completed
 from capplan.probe.transformers.forward import transformers_inputs
@@ -36,7 +38,7 @@ def unknown_architecture(model_type: str) -> UnknownNameError:
     from transformers import CONFIG_MAPPING
 
     family = model_type.split("-", maxsplit=1)[0].lower()
-    hint = "For a checkpoint of the Hub, save its config.json and name hf:config.json."
+    hint = "A model of the Hub is named with its organisation, as hf:ORG/NAME."
     nearest = [family] if family in CONFIG_MAPPING else None
     return UnknownNameError("transformers architecture", model_type, CONFIG_MAPPING, hint=hint, nearest=nearest)
 
@@ -57,10 +59,17 @@ def transformers_target(words: str, request: InputRequest) -> Target:
     where given, all else is the bare model (AutoModel).
     """
     full = full_words(f"hf:{words}", request)
-    path = _config_path(words)
-    given = {} if path is None else _read_config(path)
-    name = words if path is None else path.resolve().parent.name
-    source = "default config" if path is None else path.name
+    if (on_hub := parse_hub_name(f"hf:{words}")) is not None:
+        repository = found_repository(on_hub)
+        place = config_place(repository)
+        if place is None:
+            raise UsageError(f"{repository.id} has no config.json, so that nothing says which model it holds.")
+        given, name, source = _read_config(repository.path(place), words), repository.id, "config.json"
+    else:
+        path = _config_path(words)
+        given = {} if path is None else _read_config(path, str(path))
+        name = words if path is None else path.resolve().parent.name
+        source = "default config" if path is None else path.name
     return target_of_config(full, given or {"model_type": words}, request, name=name, source=source)
 
 
@@ -104,18 +113,18 @@ def _config_path(words: str) -> Path | None:
     if is_file(path):
         return path
     if "/" in words or words.endswith(".json"):
-        raise UsageError(f"there is no {path}; nothing is downloaded, so hf: takes a local config.json or its folder.")
+        raise UsageError(f"there is no {path}: hf: takes a config.json, its folder, or a name of the Hub, as ORG/NAME.")
     return None
 
 
-def _read_config(path: Path) -> dict[str, Any]:
+def _read_config(path: Path, where: str) -> dict[str, Any]:
     try:
         content = read_json(read_file(path, at_most=LARGEST_TEXT_BYTES), allow_infinite=True)
     except (OSError, JsonError) as error:
-        raise UsageError(f"{path} {error}.") from error
+        raise UsageError(f"{where} {error}.") from error
     if not isinstance(content, dict) or not isinstance(content.get("model_type"), str):
-        raise UsageError(f"{path} is not a transformers config: it has no model_type.")
-    _check_layers(content, str(path))
+        raise UsageError(f"{where} is not a transformers config: it has no model_type.")
+    _check_layers(content, where)
     return content
 
 
