@@ -79,6 +79,10 @@ def _served(what: str, held_out: str, metric: str) -> Claim:
     )
 
 
+def _power(what: str, row: str) -> Claim:
+    return Claim(what=what, page="energy.md", errors=Row("Power", (row,)), command="energy.py")
+
+
 def _llm_training(what: str, cell: str) -> Claim:
     return Claim(
         what=what, page="accuracy-llm-training.md", errors=Row("Accuracy of LLM", (cell,)), command="llm_training.py"
@@ -183,11 +187,12 @@ TIMES = (
         errors=Sentence("Pipelines", r"estimates are (?P<median>[\d.]+) % off in\s+the middle and (?P<p90>\d+) % at"),
         command="pipelines.py",
     ),
-    Claim(
-        what="Power of a served model, model left out", page="energy.md", errors=Row("Power", ("served models",)),
-        command="energy.py",
-    ),
-    Claim(what="Power, GPU left out", page="energy.md", errors=Row("Power", ("GPU",)), command="energy.py"),
+    _power("Power of a served model, model left out", "model, served"),
+    _power("Power of a served model, requests not stated, model left out", "model, served, requests not stated"),
+    _power("Power of a served model, GPU and its generation left out", "GPU and generation, served"),
+    _power("Power of a served model, all kinds of served work left out", "engine and kind of work, served"),
+    _power("Joules per output token, model left out", "joules, model"),
+    _power("Joules per output token, GPU and its generation left out", "joules, GPU and generation"),
 )  # fmt: skip
 """Claims whose figures are errors of a time, a rate or a power."""
 

@@ -2,13 +2,12 @@
 
 The rows are runs of vLLM and of diffusion pipelines with the power of the GPUs (ML.ENERGY benchmark). The work of a
 mean step is counted from the model and the run's batch; its time is the measured one. Prompts of served runs are not
-stated: those of each task are chosen from `PROMPTS` with the rest of the fit. The form of the law is chosen, too.
-Whatever is chosen or fitted is chosen and fitted again without the models that it is judged on (nested leave-one-out;
-a model is left out in all its formats).
+stated: those of each task are chosen from `PROMPTS` with the rest of the fit, and so again without the rows that it is
+judged on, by every split of `energy_widths.py`. The form of the law is chosen by errors on models left out (a model is
+left out in all its formats).
 
 Without --write the held-out errors are printed alone. With it `capplan/calibrations/energy.yaml` and the tables of
-`docs/energy.md` are written. With --coverage it prints how many rows lie within intervals that saw nothing of their
-model, and what a factor of a card's own is worth.
+`docs/energy.md` are written. With --own-factor it prints what a factor of a card's own is worth.
 """
 
 import argparse
@@ -17,19 +16,31 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
-from math import exp
+from math import exp, hypot
 from pathlib import Path
 
 import numpy as np
+from energy_widths import (
+    GENERATION,
+    SPLITS,
+    Prediction,
+    Widths,
+    hold_out_all,
+    is_served,
+    is_stated,
+    judge_widths,
+    learn_widths,
+    table_of_splits,
+)
 
 from capplan.app.deployments import Deployments
 from capplan.app.pipelines.validate import MeasuredParts
 from capplan.core.calibrate.residuals import LeastSquares, minimise
 from capplan.core.gpus.spec import GpuSpec
-from capplan.core.numbers import FloatArray
+from capplan.core.numbers import BoolArray, FloatArray
 from capplan.core.origin import Origin
-from capplan.core.power import PowerConstants, PowerLaw, RateShares, rate_shares
-from capplan.llm.core.search.judged_runs import prepare_all, validate_serving
+from capplan.core.power import PowerConstants, PowerLaw, PowerNovelty, RateShares, rate_shares
+from capplan.llm.core.search.judged_runs import prepare_all, validate_serving, words_of
 from capplan.llm.core.serving.cases import MeasuredRun
 from capplan.llm.core.serving.energy import EnergyMetric, ServedTokens, card_work
 from capplan.llm.read.calibrations import load_time_calibration
@@ -290,11 +301,6 @@ def errors_of(logs: FloatArray) -> dict[str, float]:
     }
 
 
-def half_width(logs: FloatArray) -> float:
-    """Return the half-width that covers the stated share of held-out rows."""
-    return round(float(np.quantile(np.abs(logs), COVERAGE)), 4)
-
-
 def constants_of_logs(logs: FloatArray, *, log_half_width: float) -> PowerConstants:
     """Return fitted constants as the law holds them."""
     base, memory, cache, compute, narrow, left = (float(value) for value in np.exp(logs))
@@ -309,35 +315,53 @@ def constants_of_logs(logs: FloatArray, *, log_half_width: float) -> PowerConsta
     )
 
 
-def law_of(fitted: Fitted, widths: Mapping[str, float], *, others_width: float) -> PowerLaw:
+def law_of(fitted: Fitted, widths: Widths) -> PowerLaw:
     """Return a law without an origin and without what was learnt of joules."""
+    added = widths.added[GENERATION]
     return PowerLaw(
         architectures={
-            name: constants_of_logs(logs, log_half_width=widths[name]) for name, logs in fitted.constants.items()
+            name: constants_of_logs(logs, log_half_width=round(widths.base.get(name, widths.whole), 4))
+            for name, logs in fitted.constants.items()
         },
-        others=constants_of_logs(fitted.others, log_half_width=others_width),
+        others=constants_of_logs(fitted.others, log_half_width=round(hypot(widths.whole, added), 4)),
         capping=load_power_law().capping,
+        widths={
+            PowerNovelty.MARKET: round(added, 4),
+            **{novelty: round(widths.added[novelty], 4) for novelty in (PowerNovelty.WORK, PowerNovelty.REQUESTS)},
+        },
         task_prompts={task: prompt for task, prompt in sorted(fitted.prompts.items()) if task != DIFFUSION},
         origin=Origin(made=datetime.now(UTC).date(), command="", sources=(), rows=0),
     )
 
 
-def end_to_end(
-    rows: Sequence[PowerRow], laws: Mapping[str, PowerLaw], deployments: Deployments
-) -> tuple[FloatArray, FloatArray]:
-    """Return log(measured ÷ predicted) of joules per token, time predicted, too, and the half-widths on both sides.
+@dataclass(frozen=True, kw_only=True)
+class Joules:
+    """Joules per token with the time predicted, too: log(measured ÷ predicted), and half-widths on both sides.
 
-    Args:
-        rows: The rows, of which served ones with known requests are judged.
-        laws: By family, the law that did not see it.
-        deployments: Where deployments are found.
+    `is_hybrid` says of which rows the model has recurrent layers beside attention.
     """
+
+    logs: FloatArray
+    sides: FloatArray
+    is_hybrid: BoolArray
+
+    def beyond(self, side: int) -> FloatArray:
+        """Return how many half-widths of the lower (0) or upper side (1) each measured value is away."""
+        return np.asarray((-self.logs, self.logs)[side] / self.sides[:, side])
+
+    def coverage(self, widening: Mapping[str, float]) -> float:
+        """Return the share inside intervals whose sides are widened."""
+        return float(((self.beyond(0) <= widening["low"]) & (self.beyond(1) <= widening["high"])).mean())
+
+
+def end_to_end(groups: Sequence[tuple[Sequence[PowerRow], PowerLaw]], deployments: Deployments) -> Joules:
+    """Judge joules per token of the served rows of groups with known requests, each by a law that did not see it."""
     calibration, answers = load_time_calibration(None), []
-    for family, law in laws.items():
+    for rows, law in groups:
         runs = [
             replace(row.run, input_len=law.task_prompts.get(row.task, DESCRIBED[row.task]), values={})
             for row in rows
-            if row.run is not None and row.family == family
+            if row.run is not None
         ]
         found = validate_serving(runs, find=deployments.find, calibration=calibration, power_law=law)
         answers += [item for item in found.answers if item.metric is EnergyMetric.JOULES]
@@ -346,34 +370,45 @@ def end_to_end(
         [np.log(item.predicted.expected / item.predicted.low), np.log(item.predicted.high / item.predicted.expected)]
         for item in answers
     ]
-    return logs, np.array(sides)
+    hybrid = {
+        model: bool(deployments.find(words_of(run)).kernels.states)
+        for model, run in {item.run.model: item.run for item in answers}.items()
+    }
+    return Joules(logs=logs, sides=np.array(sides), is_hybrid=np.array([hybrid[item.run.model] for item in answers]))
+
+
+USUAL = ("model", "model family")
+"""Splits by whose joules the interval is widened: both of cards whose generation was measured."""
+JOULE_SPLITS = ("a fifth of the deployments", "model", "model family", "GPU and generation", "GPU, and model")
 
 
 def judge(rows: Sequence[PowerRow], deployments: Deployments, *, command: str, sources: tuple[str, ...]) -> PowerLaw:
     """Fit the law, its widths and what joules are widened by, and judge all on what the fit did not see."""
-    families = [row.family for row in rows]
-    by_model, laws = held_out(rows, families, choose)
     fitted = choose(rows)
-    form = fitted.form
-    by_gpu, _ = held_out(rows, [row.gpu.id for row in rows], lambda some: fit_form(some, form), as_others=True)
-    is_served = np.array([row.run is not None for row in rows])
-    errors = {"served models": errors_of(by_model[is_served]), "diffusion models": errors_of(by_model[~is_served])}
-    for task in sorted({row.task for row in rows} - {DIFFUSION}):
-        errors[f"model, {task}"] = errors_of(by_model[[row.task == task for row in rows]])
-    for gpu in sorted({row.gpu.id for row in rows}):
-        errors[f"model, {gpu}"] = errors_of(by_model[[row.gpu.id == gpu for row in rows]])
-    errors["GPU"] = errors_of(by_gpu)
-    widths = {
-        name: half_width(by_model[[row.gpu.architecture == name for row in rows]]) for name in sorted(fitted.constants)
-    }
-    law = law_of(fitted, widths, others_width=half_width(by_gpu))
-    without = {family: law_of(other, widths, others_width=law.others.log_half_width) for family, other in laws.items()}
-    logs, sides = end_to_end(rows, without, deployments)
-    errors["joules of chat and reasoning, time predicted"] = errors_of(logs)
+    found, laws = hold_out_all(rows, partial(fit_form, form=fitted.form), logs_of)
+    halves = judge_widths(rows, found)
+    widths = learn_widths(rows, found, np.ones(found.errors.size, dtype=bool))
+    law = law_of(fitted, widths)
+    errors = errors_by_split(rows, found, halves)
+    joules = {}
+    for split in JOULE_SPLITS:
+        groups = []
+        for key, other in laws[split].items():
+            mine = [rows[place] for place in found.places[(found.split == split) & (found.group == "|".join(key))]]
+            groups.append((mine, law_of(other, widths)))
+        joules[split] = end_to_end(groups, deployments)
+    below, above = (np.concatenate([joules[split].beyond(side) for split in USUAL]) for side in (0, 1))
     widening = {
-        "low": round(max(1.0, float(np.quantile(-logs / sides[:, 0], (1 + COVERAGE) / 2))), 3),
-        "high": round(max(1.0, float(np.quantile(logs / sides[:, 1], (1 + COVERAGE) / 2))), 3),
+        "low": round(max(1.0, float(np.quantile(below, (1 + COVERAGE) / 2))), 3),
+        "high": round(max(1.0, float(np.quantile(above, (1 + COVERAGE) / 2))), 3),
     }
+    usual = joules["model"]
+    errors["joules of chat and reasoning, time predicted"] = errors_of(usual.logs[~usual.is_hybrid])
+    errors["joules of hybrid models, time predicted"] = errors_of(usual.logs[usual.is_hybrid])
+    for split, judged in joules.items():
+        width = float(np.median(judged.sides[:, 1])) * widening["high"]
+        inside = {"coverage": round(judged.coverage(widening), 3), "width": round(width, 3)}
+        errors[f"joules, {split}"] = errors_of(judged.logs) | inside
     return replace(
         law,
         served_widening=widening,
@@ -381,20 +416,28 @@ def judge(rows: Sequence[PowerRow], deployments: Deployments, *, command: str, s
     )
 
 
-def coverage(rows: Sequence[PowerRow], form: str) -> dict[str, float]:
-    """Return the share of rows within intervals whose law and width both did not see the row's model.
-
-    The constants and prompts are fitted again without each model; the width is that of the other models left out.
-    """
-    families = np.array([row.family for row in rows])
-    architectures = np.array([row.gpu.architecture for row in rows])
-    errors = np.abs(held_out(rows, list(families), lambda some: fit_form(some, form))[0])
-    widths = [
-        np.quantile(errors[(architectures == architecture) & (families != family)], COVERAGE)
-        for family, architecture in zip(families, architectures, strict=True)
-    ]
-    held, is_served = errors <= np.array(widths), np.array([row.run is not None for row in rows])
-    return {"served models": float(held[is_served].mean()), "diffusion models": float(held[~is_served].mean())}
+def errors_by_split(rows: Sequence[PowerRow], found: Prediction, halves: FloatArray) -> dict[str, dict[str, float]]:
+    """Return the errors of power by split and kind of rows, and of models left out by task and GPU."""
+    of = [rows[place] for place in found.places]
+    served, stated = np.array([is_served(row) for row in of]), np.array([is_stated(row) for row in of])
+    by_model = found.split == "model"
+    errors = {
+        "served models": errors_of(found.errors[by_model & served]),
+        "diffusion models": errors_of(found.errors[by_model & ~served]),
+    }
+    for task in sorted({row.task for row in of} - {DIFFUSION}):
+        errors[f"model, {task}"] = errors_of(found.errors[by_model & [row.task == task for row in of]])
+    for gpu in sorted({row.gpu.id for row in of}):
+        errors[f"model, {gpu}"] = errors_of(found.errors[by_model & [row.gpu.id == gpu for row in of]])
+    kinds = {"served": served & stated, "served, requests not stated": served & ~stated, "diffusion": ~served}
+    for split in SPLITS:
+        for kind, those in kinds.items():
+            mine = (found.split == split) & those & ~np.isnan(halves)
+            if mine.any():
+                inside = np.abs(found.errors[mine]) <= halves[mine]
+                widths = {"coverage": round(float(inside.mean()), 3), "width": round(float(np.median(halves[mine])), 3)}
+                errors[f"{split}, {kind}"] = errors_of(found.errors[mine]) | widths
+    return errors
 
 
 def with_own_factor(rows: Sequence[PowerRow], form: str, *, models: int, draws: int = 60) -> dict[str, float]:
@@ -427,9 +470,14 @@ def tables(law: PowerLaw) -> str:
             f"| {name} | {found.base_fraction:.2f} | {found.top_fraction:.2f} | {found.memory:.2f} | {found.cache:.2f} "
             f"| {found.compute:.2f} | {found.narrow_weight:.2f} | ×÷ {exp(found.log_half_width):.2f} |"
         )
-    lines += ["", "| left out | rows | median error | 90th percentile | predicted ÷ measured |"]
+    added = ", ".join(f"{novelty.value} ×÷ {exp(width):.2f}" for novelty, width in sorted(law.widths.items()))
+    lines += ["", f"What is added in square to the logarithm of an interval's half-width: {added}."]
+    lines += ["", *table_of_splits(law.origin.held_out_errors)]
+    lines += ["", "| model left out | rows | median error | 90th percentile | predicted ÷ measured |"]
     lines += ["| --- | ---: | ---: | ---: | ---: |"]
     for name, errors in law.origin.held_out_errors.items():
+        if "coverage" in errors:
+            continue
         lines.append(
             f"| {name} | {errors['rows']:.0f} | {100 * errors['median']:.1f} % | {100 * errors['p90']:.1f} % "
             f"| {errors['bias']:.2f} |"
@@ -450,15 +498,13 @@ def main() -> None:
     parser.add_argument("served", type=Path, help="llm-energy.csv.gz")
     parser.add_argument("diffusion", type=Path, help="diffusion-energy.csv.gz")
     parser.add_argument("--write", action="store_true")
-    parser.add_argument("--coverage", action="store_true", help="coverage held out, and factors of cards, alone")
+    parser.add_argument("--own-factor", action="store_true", help="what a factor of a card's own is worth, alone")
     options = parser.parse_args()
     deployments = Deployments(gpus=load_gpus())
     served, skipped = read_served(options.served, deployments)
     files = (options.served.name, options.diffusion.name)
     rows = [*served, *read_diffusion(options.diffusion)]
-    if options.coverage:
-        for kind, share in coverage(rows, SHIPPED_FORM).items():
-            print(f"{kind}: {share:.1%} within intervals that saw nothing of their model")
+    if options.own_factor:
         for models in (1, 2, 4, 8):
             print(f"a factor from {models} models of a GPU: {with_own_factor(rows, SHIPPED_FORM, models=models)}")
         return
