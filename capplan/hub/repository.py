@@ -16,6 +16,7 @@ from capplan.errors import UsageError
 from capplan.files import cache_folder, read_file, replace_whole
 from capplan.hub import client
 from capplan.hub.names import HubName, parse_hub_name
+from capplan.hub.permission import check_permission
 from capplan.hub.refusals import HubError, TooLargeError, UnreachableError, cut_off
 from capplan.strict_json import JsonError, read_json
 
@@ -180,6 +181,7 @@ def find_repository(name: HubName) -> HubRepository:
     Raises:
         HubError: the Hub does not have it, does not give it, or cannot be asked.
     """
+    check_permission(str(name))
     if name.is_pinned and (kept := _kept(name, str(name.revision))) is not None:
         return kept
     if (fresh := _just_asked(name)) is not None:

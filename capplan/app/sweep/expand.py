@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import fields, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import Any
 
 from capplan.app.gpu_choice import GpuFilters, GpuRequest, find_gpus
 from capplan.app.pipelines.diffusers import find_pipeline, names_pipeline
@@ -16,10 +17,12 @@ from capplan.core.named_code import code_refusal
 from capplan.core.sweep.definition import GpuEntry, ModelEntry, ServingConditions, workload_label
 from capplan.errors import UnknownNameError, UsageError, nearest_names
 from capplan.files import exists, read_file
+from capplan.hub.refusals import HubError
 from capplan.llm.read.calibrations import load_llm_memory, load_time_calibration
 from capplan.llm.read.catalogue import catalogue_ids
 from capplan.llm.read.sources import find_model
 from capplan.probe.inputs.grammar import ModelRequest
+from capplan.probe.target.hub_names import find_on_hub
 from capplan.probe.target.names import ZOOS, canonical_words, source_names
 from capplan.specs import Gpus, load_gpus
 from capplan.specs.calibration import load_calibration, load_memory_calibration
@@ -118,12 +121,17 @@ def _sweep_model(entry: ModelEntry) -> SweepModel:
             find_pipeline(entry.words)
         else:
             entry = replace(entry, words=canonical_words(entry.words))
-    except UnknownNameError as error:
+            found = find_on_hub(ModelRequest(**_named(entry))).request
+            entry = replace(entry, words=found.words, arg=found.arg, input_size=found.input_size)
+    except (UnknownNameError, HubError) as error:
         unknown = str(error)
-    named = {field.name: getattr(entry, field.name) for field in fields(ModelEntry) if field.name != "pipeline"}
-    request = ModelRequest(**named)
+    request = ModelRequest(**_named(entry))
     label = " ".join([request.words, *request.options, *entry.pipeline.options])
     return SweepModel(label=label, request=request, pipeline=entry.pipeline, unknown=unknown)
+
+
+def _named(entry: ModelEntry) -> dict[str, Any]:
+    return {field.name: getattr(entry, field.name) for field in fields(ModelEntry) if field.name != "pipeline"}
 
 
 def _expanded(entry: ModelEntry, beside: Path | None, *, within: tuple[Path, ...] = ()) -> Iterator[ModelEntry]:

@@ -11,6 +11,7 @@ from capplan.app.gpu_choice import GpuRequest
 from capplan.app.models import Model, ModelSource, QuantisedSource, open_model
 from capplan.core.quantisation.schemes import find_scheme
 from capplan.errors import CapplanError, UsageError
+from capplan.hub.permission import hub_forbidden
 from capplan.printable import printable
 from capplan.report.text.styled import plain_text
 from capplan.serve.planning.data import Data
@@ -160,7 +161,8 @@ def answer(task: Task, data: Data) -> Outcome:
     """Answer a question, or return what it needs first, or the sentence that says why it has no answer."""
     case = TaskContext(task, data)
     try:
-        reply = derive(task.question, case)
+        with hub_forbidden():
+            reply = derive(task.question, case)
     except CapplanError as error:
         if case.needed:
             return TracesNeeded(jobs=tuple(case.needed))

@@ -451,7 +451,7 @@ def test_a_file_that_is_no_config_is_told(tmp_path: Path, content: str, said: st
     path.write_text(content)
     with pytest.raises(UsageError, match=said):
         find(f"hf:{path}")
-    with pytest.raises(UsageError, match="nothing is downloaded"):
+    with pytest.raises(UsageError, match="a name of the Hub, as ORG/NAME"):
         find(f"hf:{tmp_path}/other/config.json")
 
 
