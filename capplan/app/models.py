@@ -14,6 +14,7 @@ from capplan.app.feedback import SILENCE, Feedback
 from capplan.app.trace_cache import OpenedFiles, TraceCache, TraceKey, default_cache, files_behind, watched
 from capplan.core.calibrate.measured import TRACE_SUFFIXES
 from capplan.core.latency.calibration import Calibration
+from capplan.core.memory.replays import SharedStreams
 from capplan.core.memory.types import MemoryCalibration
 from capplan.core.ops.flops import Formulas, check_operators, uncounted
 from capplan.core.plan.planner import Prepared
@@ -72,10 +73,18 @@ class Model(ABC):
         return None
 
     def prepared(
-        self, trace: Trace, workload: Workload, *, calibration: Calibration, memory_calibration: MemoryCalibration
+        self,
+        trace: Trace,
+        workload: Workload,
+        *,
+        calibration: Calibration,
+        memory_calibration: MemoryCalibration,
+        streams: SharedStreams | None = None,
     ) -> Prepared:
         """Return what plans of a trace share; a model that outlives a question may keep it."""
-        return Prepared.of(trace, workload, calibration=calibration, memory_calibration=memory_calibration)
+        return Prepared.of(
+            trace, workload, calibration=calibration, memory_calibration=memory_calibration, streams=streams
+        )
 
     def with_input(self, *, input_size: str | None = None, seq_len: int | None = None) -> "Model | None":
         """Return the same model on an input of another size; None where words do not name the model."""

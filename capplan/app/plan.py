@@ -8,6 +8,7 @@ from pathlib import Path
 
 from capplan.app.feedback import SILENCE, Feedback
 from capplan.app.gpu_choice import NO_PRICE_FILTERS, GpuRequest, PriceFilters, find_priced_gpus
+from capplan.app.kept_replays import kept_streams
 from capplan.app.models import Model, QuantisedModel, TracedModel, refuse_uncertain
 from capplan.clock import today
 from capplan.core.gpus.prices import Price, offers_on_demand
@@ -153,7 +154,8 @@ class OpenedModel(Opened):
 def plan_at_batches(model: Model, terms: PlanTerms, context: PlanContext) -> Plan:
     """Plan all batches from one trace, or each from its own where the model does not scale with the batch."""
     traced = model.traces_for(terms.workload.configuration, terms.batches)
-    with context.feedback.progress(f"planning {model.words} on {counted(len(context.gpus), 'GPU')}"):
+    progress = context.feedback.progress(f"planning {model.words} on {counted(len(context.gpus), 'GPU')}")
+    with progress, kept_streams() as streams:
         plans = [
             make_plan(
                 model.prepared(
@@ -161,6 +163,7 @@ def plan_at_batches(model: Model, terms: PlanTerms, context: PlanContext) -> Pla
                     terms.workload,
                     calibration=context.calibration,
                     memory_calibration=context.memory_calibration,
+                    streams=streams,
                 ),
                 gpus=context.gpus,
                 batches=batches,

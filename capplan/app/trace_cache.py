@@ -4,6 +4,7 @@ import contextlib
 import hashlib
 import json
 import os
+import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -72,6 +73,11 @@ class TraceCache:
 
     folder: Path
     names_files: bool = True
+
+    @property
+    def replays(self) -> Path:
+        """Return the folder of what plans of these traces replayed."""
+        return self.folder / "replays"
 
     def find(self, question: TraceKey) -> Trace | None:
         """Return the trace that answers a question; None where there is none, or none that still holds."""
@@ -142,6 +148,7 @@ class TraceCache:
         if words is None:
             for path in self.folder.glob(".*.partial"):  # of runs that were killed while they wrote
                 _remove(path)
+            shutil.rmtree(self.replays, ignore_errors=True)
         return len(gone)
 
     def _path(self, question: TraceKey) -> Path:

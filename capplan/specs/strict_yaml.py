@@ -13,6 +13,7 @@ import yaml
 
 from capplan.core.gpus.spec import Source, SourceKind
 from capplan.errors import SpecError, nearest_names
+from capplan.specs.kept_trees import kept_trees
 from capplan.wording import as_keys
 
 
@@ -84,7 +85,18 @@ def read_yaml(path: Path, *, shown: str | None = None) -> Tree:
             wrong with it at once, as far as it can be read.
     """
     name = shown or str(path)
-    text = _read_text(path, name)
+    content = _read_content(path, name)
+    kept = kept_trees(path)
+    found = None if kept is None else kept.find(content)
+    if found is not None:
+        return found
+    tree = _parsed(name, _text(content, name))
+    if kept is not None:
+        kept.keep(content, tree)
+    return tree
+
+
+def _parsed(name: str, text: str) -> Tree:
     reader = _Reader(name, text)
     try:
         tree = reader.read()
@@ -150,7 +162,7 @@ def rounded_numbers(value: Any, digits: int) -> Any:
     return value
 
 
-def _read_text(path: Path, name: str) -> str:
+def _read_content(path: Path, name: str) -> bytes:
     try:
         status = path.stat()
         if not stat.S_ISREG(status.st_mode):
@@ -158,9 +170,12 @@ def _read_text(path: Path, name: str) -> str:
         if status.st_size > MAX_FILE_BYTES:
             raise _refusal(name, f"{status.st_size:,} bytes; a file of specs has at most {MAX_FILE_BYTES:,}")
         with path.open("rb") as stream:
-            content = stream.read(MAX_FILE_BYTES + 1)
+            return stream.read(MAX_FILE_BYTES + 1)
     except OSError as error:
         raise _refusal(name, f"cannot be read ({error.strerror or error})") from error
+
+
+def _text(content: bytes, name: str) -> str:
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -63,6 +63,7 @@ class MemoryModel:
     workload: Workload
     calibration: MemoryCalibration
     expandable_segments: bool = False
+    streams: SharedStreams = field(default_factory=SharedStreams)
     _schedules: dict[ScheduleKey, AllocationSchedule] = field(default_factory=dict)
     _replays: dict[tuple[End, ScheduleKey], StreamReplays] = field(default_factory=dict)
     _keys: dict[Version | None, Mapping[End, ScheduleKey]] = field(default_factory=dict)
@@ -71,7 +72,6 @@ class MemoryModel:
     _lives: dict[tuple[Stream, int], "_Live"] = field(default_factory=dict)
     _contexts: dict[Version | None, MemoryPart] = field(default_factory=dict)
     _inputs: dict[int, InputTensor] | None = None
-    _streams: SharedStreams = field(default_factory=SharedStreams)
     _recording: Recording | None = None
     _curve: LiveCurve | None = None
     _own_notes: tuple[str, ...] | None = None
@@ -132,7 +132,7 @@ class MemoryModel:
                 schedule=self.schedule(gpu),
                 end=end,
                 expandable_segments=self.expandable_segments,
-                streams=self._streams,
+                streams=self.streams,
             )
         return self._replays[key]
 

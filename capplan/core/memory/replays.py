@@ -5,7 +5,9 @@ would run alike, so that most of these GPUs share it, exactly.
 """
 
 from array import array
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from hashlib import blake2b
 
 from capplan.core.memory.allocator import Checkpoint, ReplayResult, checkpoint, replay
 from capplan.core.memory.repeats import Repeat
@@ -13,6 +15,11 @@ from capplan.core.memory.schedule import AllocationSchedule
 from capplan.core.numbers import End
 
 _LEAST_CAPACITY_STEPS = 2000
+_DIGEST_BYTES = 16
+
+
+Replays = dict[bytes, list[ReplayResult]]
+"""Replays of one stream, by the sizes of its blocks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -21,22 +28,33 @@ class Stream:
 
     repeats: tuple[Repeat, ...]
     optional: frozenset[int]
-    kept: dict[bytes, list[ReplayResult]] = field(default_factory=dict)
+    kept: Replays = field(default_factory=dict)
 
 
 @dataclass(slots=True, kw_only=True)
 class SharedStreams:
-    """Streams of events, each known once: GPUs of several compute capabilities often run the same one."""
+    """Streams of events, each known once: GPUs of several compute capabilities often run the same one.
 
+    Attributes:
+        earlier: returns the replays of a stream that are known from earlier, by the digest of the stream.
+    """
+
+    earlier: Callable[[str], Replays] | None = None
     _streams: dict[tuple[object, ...], Stream] = field(default_factory=dict)
 
-    def of(self, schedule: AllocationSchedule) -> Stream:
+    def of(self, schedule: AllocationSchedule, *, expandable_segments: bool = False) -> Stream:
         """Return the stream of a schedule: that of another one with the same events for the same purposes, if any."""
-        key = (schedule.events, schedule.purposes)
+        key = (schedule.events, schedule.purposes, expandable_segments)
         found = self._streams.get(key)
         if found is None:
-            found = self._streams[key] = Stream(repeats=schedule.repeats(), optional=schedule.optional)
+            found = Stream(repeats=schedule.repeats(), optional=schedule.optional, kept=self._known(key))
+            self._streams[key] = found
         return found
+
+    def _known(self, key: tuple[object, ...]) -> Replays:
+        if self.earlier is None:
+            return {}
+        return self.earlier(blake2b(repr(key).encode(), digest_size=_DIGEST_BYTES).hexdigest())
 
 
 @dataclass(slots=True, kw_only=True)
@@ -73,13 +91,14 @@ class StreamReplays:
     def stream(self) -> Stream:
         """Return the stream of events, shared with other schedules that have the same."""
         if self._stream is None:
-            self._stream = self.streams.of(self.schedule)
+            self._stream = self.streams.of(self.schedule, expandable_segments=self.expandable_segments)
         return self._stream
 
     def sizes_name(self, batch: int) -> bytes:
-        """Return a key that is equal for two batches or schedules exactly if all blocks have equal sizes."""
+        """Return a digest that is equal for two batches or schedules if all blocks have equal sizes."""
         if batch not in self._names:
-            self._names[batch] = array("q", self._sizes_at(batch)).tobytes()
+            sizes = array("q", self._sizes_at(batch)).tobytes()
+            self._names[batch] = blake2b(sizes, digest_size=_DIGEST_BYTES).digest()
         return self._names[batch]
 
     def live_bytes(self, batch: int) -> int:

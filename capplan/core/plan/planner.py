@@ -25,6 +25,7 @@ from capplan.core.memory.fit import (
     memory_shortage,
 )
 from capplan.core.memory.model import MemoryModel
+from capplan.core.memory.replays import SharedStreams
 from capplan.core.memory.schedule import live_curve
 from capplan.core.memory.sharding import gpus_to_shard
 from capplan.core.memory.types import UNCALIBRATED, FitStatus, MemoryCalibration, MemoryEstimate
@@ -155,14 +156,17 @@ class Prepared(Planned):
         *,
         calibration: Calibration | None,
         memory_calibration: MemoryCalibration = UNCALIBRATED,
+        streams: SharedStreams | None = None,
     ) -> "Prepared":
-        """Prepare the memory, the step and the counts of a trace."""
+        """Prepare the memory, the step and the counts of a trace; `streams` may know replays from earlier."""
         recording = trace.recording(workload.configuration)
         return cls(
             trace=trace,
             workload=workload,
             calibration=calibration,
-            memory=MemoryModel(trace=trace, workload=workload, calibration=memory_calibration),
+            memory=MemoryModel(
+                trace=trace, workload=workload, calibration=memory_calibration, streams=streams or SharedStreams()
+            ),
             step=ExecutedStep.of(recording, workload, calibration=calibration),
             facts=model_facts(trace, recording),
         )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from capplan.app.models import Model, ReadModel
 from capplan.app.trace_cache import TraceCache
 from capplan.core.latency.calibration import Calibration
+from capplan.core.memory.replays import SharedStreams
 from capplan.core.memory.types import MemoryCalibration
 from capplan.core.ops.flops import check_operators
 from capplan.core.plan.planner import Prepared
@@ -126,9 +127,16 @@ class NamedModel(Model):
         return replace(traces[0], recordings=tuple(recording for trace in traces for recording in trace.recordings))
 
     def prepared(
-        self, trace: Trace, workload: Workload, *, calibration: Calibration, memory_calibration: MemoryCalibration
+        self,
+        trace: Trace,
+        workload: Workload,
+        *,
+        calibration: Calibration,
+        memory_calibration: MemoryCalibration,
+        streams: SharedStreams | None = None,
     ) -> Prepared:
-        """Return what plans of a trace share, kept from an earlier question."""
+        """Return what plans of a trace share, kept from an earlier question in this process."""
+        del streams
         return self.shelf.prepared(trace, workload, calibration=calibration, memory_calibration=memory_calibration)
 
     def target(self) -> "Target":
@@ -166,9 +174,16 @@ class UploadedModel(ReadModel):
     shelf: TraceShelf
 
     def prepared(
-        self, trace: Trace, workload: Workload, *, calibration: Calibration, memory_calibration: MemoryCalibration
+        self,
+        trace: Trace,
+        workload: Workload,
+        *,
+        calibration: Calibration,
+        memory_calibration: MemoryCalibration,
+        streams: SharedStreams | None = None,
     ) -> Prepared:
-        """Return what plans of a trace share, kept from an earlier question."""
+        """Return what plans of a trace share, kept from an earlier question in this process."""
+        del streams
         return self.shelf.prepared(trace, workload, calibration=calibration, memory_calibration=memory_calibration)
 
 
