@@ -533,6 +533,7 @@ class ServedVerbs:
         receive_interval: int | None = ...,
         rates_per_s: float | Sequence[float] | str | None = ...,
         concurrency: Sequence[int] | str | None = ...,
+        in_bursts: bool = ...,
         turns: int = ...,
         turn_period_s: float | str = ...,
         daily: Sequence[float] | str | None = ...,

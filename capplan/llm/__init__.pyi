@@ -372,6 +372,7 @@ def simulate(
     measured: Sequence[str | Path] | str | None = ...,
     rates_per_s: float | Sequence[float] | str | None = ...,
     concurrency: Sequence[int] | str | None = ...,
+    in_bursts: bool = ...,
     lengths: str | Path | None = ...,
     turns: int = ...,
     turn_period_s: float | str = ...,
@@ -437,6 +438,7 @@ def simulate(
         measured: A measured run of this deployment: vLLM or SGLang benchmark JSON, genai-perf CSV, or a serving CSV; repeatable.
         rates_per_s: Requests per second to one replica: 2, 1,2,4 or 1..16.
         concurrency: Clients that wait for answers, instead of a rate.
+        in_bursts: Clients send together, and again when the last of them has its answer, as many benchmarks do.
         lengths: Requests with input_len, output_len and, if known, arrival_s and cached_len; or a trace of Azure, BurstGPT or Mooncake.
         turns: Requests of a conversation, each behind all before it.
         turn_period_s: Time from one turn of a conversation to the next.

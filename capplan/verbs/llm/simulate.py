@@ -101,6 +101,13 @@ class _ArrivalFields:
             words=CLIENTS,
         ),
     ] = None  # fmt: skip
+    in_bursts: Annotated[
+        bool,
+        Option(
+            help="Clients send together, and again when the last of them has its answer, as many benchmarks do.",
+            flags=("--bursts",),
+        ),
+    ] = False
     lengths: Annotated[
         Path | None,
         Option(
@@ -213,6 +220,8 @@ def _loads(question: LlmSimulateQuestion, trace: "Arrivals | None") -> "tuple[To
     rates, clients = question.rates_per_s or (), question.concurrency or ()
     if question.turns > 1 and (clients or trace is not None):
         raise UsageError("⟨turns⟩ draws conversations that begin at a ⟨rate⟩; it takes no clients and no file.")
+    if question.in_bursts and not clients:
+        raise UsageError("⟨bursts⟩ says when clients send; state how many there are by ⟨concurrency⟩.")
     if rates and clients:
         raise UsageError("state the load by one of ⟨rate⟩ (requests per second) and ⟨concurrency⟩ (clients).")
     if trace is not None and trace.has_times and not clients:
@@ -222,7 +231,8 @@ def _loads(question: LlmSimulateQuestion, trace: "Arrivals | None") -> "tuple[To
             "state the load by ⟨rate⟩ (requests per second), ⟨concurrency⟩ (clients), or ⟨trace⟩ with arrival_s."
         )
     loads = [question.load(rate_per_s=rate, concurrency=None) for rate in rates]
-    loads += [question.load(rate_per_s=None, concurrency=count) for count in clients]
+    closed = (question.load(rate_per_s=None, concurrency=count) for count in clients)
+    loads += [replace(load, in_bursts=question.in_bursts) for load in closed]
     if trace is None:
         return tuple(loads)
     means = float(trace.prompts.mean()), float(trace.answers.mean())

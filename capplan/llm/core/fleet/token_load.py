@@ -36,6 +36,7 @@ class TokenLoad:
         rate_per_s: Requests per second to all replicas; None for a closed loop.
         concurrency: Clients of all replicas, each of which sends its next request when it has its answer; None for
             an open load.
+        in_bursts: Clients send together, and again when the last of them has its answer.
         spread: Relative half-width of the lengths, drawn evenly.
         input_cv, output_cv: Coefficients of variation of log-normal lengths instead; 0 for none.
         gap_scv: Squared variation of the gaps between arrivals: 1 is Poisson, more is burstier.
@@ -51,6 +52,7 @@ class TokenLoad:
     output_len: float
     rate_per_s: float | None = None
     concurrency: float | None = None
+    in_bursts: bool = False
     spread: float = 0.0
     input_cv: float = 0.0
     output_cv: float = 0.0

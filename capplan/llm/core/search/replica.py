@@ -62,7 +62,7 @@ class Replica:
                 drawn = trace.sampled(wanted)
             else:
                 drawn = replace(trace, at_s=np.zeros_like(trace.at_s))
-            in_step = not (load.spread or load.input_cv or load.output_cv or trace)
+            in_step = load.in_bursts or not (load.spread or load.input_cv or load.output_cv or trace)
         else:
             drawn = _arrivals(load, requests, trace)
         loading_s = np.zeros(len(drawn.at_s)) if kept is None else kept.waits_s(drawn.at_s, drawn.loaded_tokens)
@@ -71,7 +71,8 @@ class Replica:
         elif kept is not None:
             order = np.argsort(drawn.at_s + loading_s, kind="stable")
             drawn, loading_s = drawn.later(loading_s, order), loading_s[order]
-        times = simulate_requests(drawn, admission, self._grid(admission, len(drawn.at_s)), clients=clients)
+        grid = self._grid(admission, len(drawn.at_s))
+        times = simulate_requests(drawn, admission, grid, clients=clients, in_bursts=load.in_bursts)
         seen = self._delivered(times, drawn, loading_s, clients=clients, in_step=in_step)
         return summarise(drawn, seen, limits, clients=clients, label=label)
 

@@ -163,11 +163,16 @@ def _notes(asked: SimulatedLoads, deployment: ServingDeployment, learnt: Adjustm
     if asked.day:
         notes.append("Each part of the day is simulated on its own, from an empty replica.")
     clients = [load for load in asked.loads if load.concurrency is not None]
-    if clients:
+    if any(load.in_bursts for load in clients):
+        notes.append(
+            "Clients send together, and again when the last of them has its answer; tokens per second count the time "
+            "in which only some still run."
+        )
+    elif clients:
         notes.append(
             "TTFT is that of the steady state, without the first requests of the clients, which start at once."
         )
-    varied = any(load.spread or load.input_cv or load.output_cv for load in clients)
+    varied = any(load.in_bursts or load.spread or load.input_cv or load.output_cv for load in clients)
     if clients and asked.trace is None and not varied:
         notes.append(
             "Requests of equal length keep the clients in step, so that prompts come in bursts; ⟨spread⟩ 0.11 varies "

@@ -66,18 +66,23 @@ class RequestTimes:
     busy_fraction: float
 
 
-def simulate_requests(arrivals: Arrivals, admission: Admission, grid: StepGrid, *, clients: int | None) -> RequestTimes:
+def simulate_requests(
+    arrivals: Arrivals, admission: Admission, grid: StepGrid, *, clients: int | None, in_bursts: bool = False
+) -> RequestTimes:
     """Serve requests with the tabulated times of steps."""
-    return ReplicaState(arrivals, admission, grid, clients=clients).times()
+    return ReplicaState(arrivals, admission, grid, clients=clients, in_bursts=in_bursts).times()
 
 
 class ReplicaState:
     """The state of one replica: requests that wait, sequences that run, and the tokens in the cache.
 
-    No jump from event to event goes beyond `horizon`. [s]
+    No jump from event to event goes beyond `horizon`. [s] Each of the `clients` sends its next request when it has its
+    answer, or all send together when the last of them has its own (`in_bursts`).
     """
 
-    def __init__(self, arrivals: Arrivals, admission: Admission, grid: StepGrid, *, clients: int | None) -> None:
+    def __init__(
+        self, arrivals: Arrivals, admission: Admission, grid: StepGrid, *, clients: int | None, in_bursts: bool = False
+    ) -> None:
         self.admission, self.grid = admission, grid
         self.grows = admission.tokens_per_step if admission.preempts else 0.0
         self.at: list[float] = arrivals.at_s.tolist()
@@ -86,7 +91,8 @@ class ReplicaState:
         self.prompts: list[float] = self.left[:]
         self.answers: list[int] = arrivals.answers.tolist()
         total = len(self.at)
-        self.sent = total
+        self.sent, self.ended = total, 0
+        self.burst = clients if in_bursts else None
         if clients is not None:
             self.sent = min(clients, total)
             self.at = [0.0] * self.sent + [inf] * (total - self.sent)
@@ -199,9 +205,11 @@ class ReplicaState:
             self.used -= self._tokens(request)
             del self.started[request]
             self.done[request] = self.now
-            if self.sent < len(self.at):
-                self.at[self.sent] = self.now
-                self.sent += 1
+            self.ended += 1
+            if self.burst is None or self.ended == self.sent:
+                sent = min(self.sent + (self.burst or 1), len(self.at))
+                self.at[self.sent : sent] = [self.now] * (sent - self.sent)
+                self.sent = sent
 
     def _tokens(self, request: int) -> float:
         """Return the tokens that a running sequence holds: its whole answer's where the engine reserves them."""

@@ -19,9 +19,9 @@ from capplan.llm.core.simulation.load_answer import LatencyLimits, Percentiles, 
 ONE_AT_A_TIME = Admission(capacity=1, token_budget=8192, mixes=True)
 
 
-def served(drawn, admission, seconds, *, clients=None):
+def served(drawn, admission, seconds, *, clients=None, in_bursts=False):
     grid = step_grid(admission.most_running(len(drawn.at_s)), admission.token_budget, seconds)
-    return simulate_requests(drawn, admission, grid, clients=clients)
+    return simulate_requests(drawn, admission, grid, clients=clients, in_bursts=in_bursts)
 
 
 def constant(step_s):
@@ -178,6 +178,29 @@ def test_clients_send_their_next_request_when_they_have_their_answer():
     times = served(drawn, admission, constant(1.0), clients=2)
     assert times.e2e_s.tolist() == pytest.approx([5.0] * 6)
     assert times.span_s == pytest.approx(15.0)
+
+
+def test_clients_that_send_in_bursts_wait_for_the_longest_answer_of_all():
+    # Two clients, answers of 5 and of 9 tokens by turns: a loop gives the third request 5 s after the first began, a
+    # burst when both are done. Each burst takes a prefill step and eight more, so that two end after 18 s.
+    admission = Admission(capacity=8, token_budget=8192, mixes=True)
+    drawn = arrivals([0.0] * 4, [10] * 4, [5, 9, 5, 9])
+    loop, burst = (served(drawn, admission, constant(1.0), clients=2, in_bursts=asked) for asked in (False, True))
+    assert burst.e2e_s.tolist() == pytest.approx([5.0, 9.0, 5.0, 9.0])
+    assert burst.span_s == pytest.approx(18.0)
+    assert loop.span_s == pytest.approx(18.0)
+    uneven = arrivals([0.0] * 4, [10] * 4, [5, 9, 9, 5])
+    loop, burst = (served(uneven, admission, constant(1.0), clients=2, in_bursts=asked) for asked in (False, True))
+    assert loop.span_s == pytest.approx(14.0)
+    assert burst.span_s == pytest.approx(18.0)
+
+
+def test_a_burst_of_all_requests_is_an_offline_run():
+    admission = Admission(capacity=4, token_budget=8192, mixes=True)
+    drawn = all_at_once(12, Lengths(input_len=10, output_len=5, spread=0.3))
+    together = served(drawn, admission, constant(1.0), clients=12, in_bursts=True)
+    offline = served(drawn, admission, constant(1.0))
+    assert together.e2e_s.tolist() == pytest.approx(offline.e2e_s.tolist())
 
 
 def test_prompts_alone_stall_the_sequences_that_decode():
