@@ -383,6 +383,7 @@ def make_report(
     prices: Sequence[str | Path] | str | None = ...,
     measured: Sequence[str | Path] | str | None = ...,
     title: str | None = ...,
+    wait_for: str | None = ...,
     usd_per_kwh: float | None = ...,
     host: Host | str | None = ...,
     precision: Precision | str | None = ...,
@@ -450,6 +451,7 @@ def make_report(
         prices: Own dated prices, laid over the built-in ones.
         measured: What `capplan measure` saved, to compare the estimates with.
         title: Title of the report.
+        wait_for: Compare with waiting for this GPU, which is not sold yet; rented at USD an hour, or at a range.
         usd_per_kwh: What you pay for electricity, per kWh; by default that of the region, where it is known.
         host: The machine that launches kernels: one for all GPUs, by default a server, or for each card that of its own timings or its year.
         precision: Number formats; by default the model's own, as PyTorch would run it.

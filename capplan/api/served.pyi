@@ -283,6 +283,7 @@ class ServedVerbs:
         with_cpus: bool = ...,
         title: str | None = ...,
         everything: bool = ...,
+        wait_for: str | None = ...,
         usd_per_kwh: float | None = ...,
         host: Host | str | None = ...,
         precision: Precision | str | None = ...,

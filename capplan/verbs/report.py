@@ -101,6 +101,14 @@ class _EvidenceFields:
         bool,
         in_answer("Write every option, estimate and offer into JSON, not the leading options alone.", "--all"),
     ] = False
+    wait_for: Annotated[
+        str | None,
+        Meta(min_length=1, max_length=100),
+        Option(
+            help="Compare with waiting for this GPU, which is not sold yet; rented at USD an hour, or at a range.",
+            metavar="GPU[=USD][@WHEN]", topic=Topic.PRICES,
+        ),
+    ] = None  # fmt: skip
     usd_per_kwh: Annotated[
         float | None,
         Meta(ge=0.0, le=100.0),
@@ -148,6 +156,7 @@ def answer_report(question: ReportQuestion, context: Context) -> "Report":
     from capplan.app.plan import PlanTerms
     from capplan.app.procurement.build import write_report
     from capplan.app.procurement.constraints import admitted_gpus, admitting
+    from capplan.app.procurement.wait import asked_wait
     from capplan.app.sweep.results import with_swept_models
     from capplan.core.plan.types import Limits
     from capplan.specs.fitted import load_power_law
@@ -181,6 +190,10 @@ def answer_report(question: ReportQuestion, context: Context) -> "Report":
     stated = admitting(stated, constraints, gpus=known, prices=prices, usd_per_kwh=question.usd_per_kwh)
     filters = PriceFilters(only_priced=question.priced, max_usd_per_hour=question.max_usd_per_hour)
     gpus = admitted_gpus(known, prices, stated, filters)
+    wait_for = asked_wait(question.wait_for, known.known) if question.wait_for is not None else None
+    planned_gpus = gpus.chosen
+    if wait_for is not None and wait_for.gpu.id not in {gpu.id for gpu in planned_gpus}:
+        planned_gpus = (*planned_gpus, wait_for.gpu)
     sources = _with_models(stated, models, folder=load.parent if load else Path(), allow_code=question.allow_code)
     of_pipelines = pipeline.settings or pipeline.part_settings or pipeline.offload
     if of_pipelines and not any(_is_pipeline(source) for _, source in sources):
@@ -189,9 +202,11 @@ def answer_report(question: ReportQuestion, context: Context) -> "Report":
     planned = [
         (service, plan)
         for service, source in sources
-        for plan in _plans_of(source, terms, gpus.chosen, pipeline=pipeline, narrows=narrows, feedback=feedback)
+        for plan in _plans_of(source, terms, planned_gpus, pipeline=pipeline, narrows=narrows, feedback=feedback)
     ]
-    circumstances = _circumstances(question, [plan for _, plan in planned], load, local, context)
+    circumstances = replace(
+        _circumstances(question, [plan for _, plan in planned], load, local, context), wait_for=wait_for
+    )
     with feedback.progress("working out the report"):
         return write_report(planned, stated, gpus=known.known, prices=prices, circumstances=circumstances)
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from datetime import date
 
 from capplan.app.procurement.candidates import candidates_of, speed_tier
+from capplan.app.procurement.wait import WaitFor, wait_or_buy
 from capplan.core.economics.constraints import Constraints, ExcludedOffer, ReportLoad
 from capplan.core.economics.decide import Answer, decide
 from capplan.core.economics.evidence import NO_DRIFT, PriceDrift, Standards
@@ -51,7 +52,8 @@ class Circumstances:
     """What surrounds a report: the day and moment [s since 1970], the command, the title, and what was measured.
 
     `drift` is how far prices move as they age, `power_law` what GPUs draw, `local` a currency beside US dollars,
-    `data_parallel` what a training step takes longer on several GPUs of one server.
+    `data_parallel` what a training step takes longer on several GPUs of one server, `wait_for` hardware that comes
+    later, with which the choice is compared.
     """
 
     today: date
@@ -65,6 +67,7 @@ class Circumstances:
     data_parallel: DataParallelLaws
     drift: PriceDrift = NO_DRIFT
     local: LocalCurrency | None = None
+    wait_for: WaitFor | None = None
 
 
 def build_report(
@@ -165,7 +168,14 @@ def _answered(
         raise UsageError(f"{plan.model.name}: no GPU is left; see `capplan plan` for why each was rejected.")
     standards = _standards(plan, demand.constraints, circumstances)
     answer = decide(candidates, demand=demand, rents=market.rents, purchases=market.purchases, standards=standards)
-    return answer, _model_report(plan, answer, circumstances, market.gpus, service)
+    report = _model_report(plan, answer, circumstances, market.gpus, service)
+    if circumstances.wait_for is not None:
+        wait = wait_or_buy(
+            plan, answer, candidates, circumstances.wait_for, gpus=tuple(market.gpus.values()), rents=market.rents,
+            kinds=_PEAKS[plan.workload.precision],
+        )  # fmt: skip
+        report = replace(report, wait=wait)
+    return answer, report
 
 
 def _standards(plan: PlanDocument, constraints: Constraints, circumstances: Circumstances) -> Standards:

@@ -63,8 +63,9 @@ from capplan.report.procurement.tables import (
     wins_table,
     workload_words,
 )
-from capplan.report.procurement.types import FleetRow, ModelReport, Report
+from capplan.report.procurement.types import FleetRow, ModelReport, Report, WaitOrBuy
 from capplan.report.procurement.verdict import load_words, varies_words
+from capplan.report.procurement.wait import WAIT_TITLE, wait_table, wait_words
 from capplan.report.sections import EVERYWHERE, Align, Block, LineRole, Lines, Medium, Section, Span, Style, line
 from capplan.units import counted
 
@@ -181,6 +182,7 @@ def _model(report: Report, model: ModelReport, identity: str, live: LiveParts) -
         _all_options(report, model, identity, live, drawn),
         _charts(report, model, identity, drawn),
         _money(report, model, identity),
+        *([_wait(model, model.wait, identity)] if model.wait is not None else []),
         _power(report, model, identity),
         *_rejected(report, model, identity),
         _appendix(report, model, identity),
@@ -369,6 +371,19 @@ def _money(report: Report, model: ModelReport, identity: str) -> Section:
     return Section(
         blocks, key=f"{identity}-money", title="Money", titled_on=HTML | PDF, look="page generated",
         entry="Money" if cash_table(report, model) else None, on=on, starts_sheet=True,
+    )  # fmt: skip
+
+
+def _wait(model: ModelReport, wait: WaitOrBuy, identity: str) -> Section:
+    """Return what waiting for hardware that comes later saves or costs."""
+    content = wait_table(wait)
+    caption = "What waiting saves over the years counted, by the price that the new hardware comes at; below 0 it costs"
+    blocks: list[Block] = [Lines([wait.sentence])]
+    if content is not None:
+        blocks.append(GridTable(content=content, caption=caption, widths=_EVEN))
+    blocks.append(Lines(wait_words(model, wait), role=LineRole.ITEM))
+    return Section(
+        blocks, key=f"{identity}-wait", title=WAIT_TITLE, entry=WAIT_TITLE, look="page generated",
     )  # fmt: skip
 
 

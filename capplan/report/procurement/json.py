@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Any, Final, Literal, Union
 
-from msgspec import Struct, structs
+from msgspec import UNSET, Struct, structs
 
 from capplan.core.economics.constraints import Constraints, NameLists, ReportLoad
 from capplan.core.economics.decide import LEADING, MORE_EXPENSIVE
@@ -48,6 +48,7 @@ _MODEL: Final = Shape("ModelReportDocument", ModelReport, "One model's part of t
     *map(figure, ("plan", "verdict", "options", "refusals", "tornado", "picks", "roofs", "measured", "payback",
                   "left_out", "service")),
     figure("demand", _DEMAND),
+    figure("wait", default=UNSET),
 ))  # fmt: skip
 REPORT: Final = Shape(
     "ReportDocument", Report,
@@ -80,6 +81,8 @@ def _leading(model: ModelReport) -> ModelReport:
         named |= {bar.winner_low, bar.winner_high}
     if model.payback:
         named |= {model.payback.bought, model.payback.rented}
+    if model.wait:
+        named |= {model.wait.now, model.wait.bridge}
     options = tuple(
         option
         for place, option in enumerate(model.options)

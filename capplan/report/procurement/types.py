@@ -136,6 +136,54 @@ class LeftOutOffer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WaitRow:
+    """What waiting comes to at one price of the new hardware. [USD]
+
+    `saves_if_sold_by` is the last day on which the hardware may come for waiting to save, None if it never does;
+    `paid_back_on` the day on which waiting has saved what it lost, where the hardware comes on the last day of its
+    period; None where that is after the years counted.
+    """
+
+    price_usd_per_hour: float
+    price_end: str
+    gpus: int
+    cost_usd_per_year: float
+    saved_if_soonest_usd: float
+    saved_if_latest_usd: float
+    saves_if_sold_by: date | None
+    paid_back_on: date | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaitOrBuy:
+    """What the load costs on hardware that comes later, against what is taken now; no rows where that is unknown.
+
+    `now` and `bridge` are keys of options: what is recommended, and what is rented by the hour until the hardware is
+    there. `lost_usd` is what that costs more than `now` until the last day of the period. `status_is`, `day_is`,
+    `price_is` and `speed_is` say what the figures rest on.
+    """
+
+    gpu: str
+    gpu_name: str
+    sentence: str
+    expected_first: date
+    expected_last: date
+    day_is: str
+    status_is: str | None = None
+    price_is: str | None = None
+    speed_is: str | None = None
+    now: str | None = None
+    now_usd_per_year: float | None = None
+    bridge: str | None = None
+    bridge_usd_per_year: float | None = None
+    lost_usd: float | None = None
+    break_even_usd_per_hour: float | None = None
+    years: float = 0.0
+    machine_gpus: int | None = None
+    rows: tuple[WaitRow, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ModelReport:
     """One model's part of the report."""
 
@@ -151,6 +199,7 @@ class ModelReport:
     left_out: tuple[LeftOutOffer, ...] = ()
     service: str | None = None
     demand: ReportLoad | None = None
+    wait: WaitOrBuy | None = None
 
     @property
     def name(self) -> str:
