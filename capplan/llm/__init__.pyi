@@ -172,7 +172,7 @@ def estimate(
         token_budget: Most tokens of a step; the engine's default.
         max_seqs: Most sequences at a time; the engine's default.
         receive_interval: Steps between two looks for new requests; the engine's default.
-        measured: A measured run of this deployment: vLLM or SGLang benchmark JSON, genai-perf CSV, or a serving CSV; repeatable.
+        measured: A measured run of this deployment: vLLM, SGLang, guidellm or llama-bench JSON, genai-perf CSV, or a serving CSV; repeatable.
         concurrency: Clients: 8, 1,8,32 or 1..256 (powers of two).
         input_len: Mean tokens of a prompt.
         output_len: Mean tokens of an answer.
@@ -269,7 +269,7 @@ def plan(
         model: A name of `capplan llm models`, ORG/NAME of the Hugging Face Hub, hf:config.json, hf:FOLDER, FILE.gguf.
         adapters: LoRA adapters that are resident at a time.
         lora_rank: Rank of the adapters.
-        measured: A measured run of this deployment: vLLM or SGLang benchmark JSON, genai-perf CSV, or a serving CSV; repeatable.
+        measured: A measured run of this deployment: vLLM, SGLang, guidellm or llama-bench JSON, genai-perf CSV, or a serving CSV; repeatable.
         rate_per_s: Requests per second to all replicas together.
         concurrency: Clients that wait for answers, instead of a rate.
         prompts: Requests of a job that is done as a whole, instead of a rate; needs within_s.
@@ -435,7 +435,7 @@ def simulate(
         token_budget: Most tokens of a step; the engine's default.
         max_seqs: Most sequences at a time; the engine's default.
         receive_interval: Steps between two looks for new requests; the engine's default.
-        measured: A measured run of this deployment: vLLM or SGLang benchmark JSON, genai-perf CSV, or a serving CSV; repeatable.
+        measured: A measured run of this deployment: vLLM, SGLang, guidellm or llama-bench JSON, genai-perf CSV, or a serving CSV; repeatable.
         rates_per_s: Requests per second to one replica: 2, 1,2,4 or 1..16.
         concurrency: Clients that wait for answers, instead of a rate.
         in_bursts: Clients send together, and again when the last of them has its answer, as many benchmarks do.
@@ -746,7 +746,7 @@ def report(
 
     Args:
         model: A name of `capplan llm models`, ORG/NAME of the Hugging Face Hub, hf:config.json, hf:FOLDER, FILE.gguf.
-        measured: A measured run of this deployment: vLLM or SGLang benchmark JSON, genai-perf CSV, or a serving CSV; repeatable.
+        measured: A measured run of this deployment: vLLM, SGLang, guidellm or llama-bench JSON, genai-perf CSV, or a serving CSV; repeatable.
         specs: Own GPU specs, laid over the built-in ones.
         calibration: Constants from `capplan llm fit`; the shipped ones by default.
         load: The load and its limits; keys are options of `capplan llm plan`.
@@ -780,7 +780,7 @@ def fleet(
     """Find the fleet that serves several language models together, on one kind of GPU or mixed, the cheapest first.
 
     Args:
-        measured: A measured run of this deployment: vLLM or SGLang benchmark JSON, genai-perf CSV, or a serving CSV; repeatable.
+        measured: A measured run of this deployment: vLLM, SGLang, guidellm or llama-bench JSON, genai-perf CSV, or a serving CSV; repeatable.
         providers: Only GPUs that this provider rents, at its prices; repeatable.
         regions: Only offers in this region, country (de) or area (eu); repeatable.
         currency: Also write the cost in this currency, with VAT: EUR at a dated reference rate, or EUR=1.08 at your own price in USD. That of regions by default.

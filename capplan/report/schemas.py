@@ -16,6 +16,7 @@ from capplan.shapes.measurement import (
     MeasurementDocument,
 )
 from capplan.shapes.types import (
+    AcceptanceDocument,
     AnalysisDocument,
     CacheDocument,
     CheckDocument,
@@ -54,6 +55,7 @@ from capplan.shapes.types import (
 )
 
 DOCUMENTS: dict[str, Any] = {
+    "accept": AcceptanceDocument,
     "analyze": AnalysisDocument,
     "cache": CacheDocument,
     "calibrate-device": DeviceBenchmark,

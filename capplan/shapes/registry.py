@@ -18,6 +18,7 @@ MODULES = (
     "sweep",
     "saved",
     "observed",
+    "acceptance",
     "llm_serving",
     "llm_memory",
     "llm_plan",

@@ -16,7 +16,7 @@ from capplan.llm.read.serving_rows import REQUIRED, read_serving
 from capplan.strict_json import GZIP_MAGIC, LARGEST_TEXT_BYTES, JsonError, read_json
 from capplan.tables import read_rows
 
-_FORMS = "vLLM or SGLang benchmark JSON, genai-perf CSV, or a CSV with the columns " + ", ".join(REQUIRED)
+_FORMS = "vLLM, SGLang, guidellm or llama-bench JSON, genai-perf CSV, or a CSV with the columns " + ", ".join(REQUIRED)
 _LATENCY, _THROUGHPUT = "request latency", "request throughput"
 
 
@@ -37,7 +37,12 @@ def read_measured_run(path: Path) -> tuple[MeasuredRun, ...]:
         return _serving_runs(path)
     text = content.decode("utf-8-sig", errors="replace")
     if text.lstrip()[:1] in ("{", "["):
-        return tuple(_benchmark_run(document, path, line) for line, document in enumerate(_documents(text, path), 1))
+        documents = _documents(text, path)
+        if isinstance(found := documents[0].get("benchmarks"), list):
+            return tuple(_guidellm_run(item, path, line) for line, item in enumerate(found, 1))
+        if "avg_ts" in documents[0]:
+            return tuple(_llama_bench_run(document, path, line) for line, document in enumerate(documents, 1))
+        return tuple(_benchmark_run(document, path, line) for line, document in enumerate(documents, 1))
     if text.lstrip().startswith("Metric"):
         return (_genai_run(text, path),)
     return _serving_runs(path)
@@ -106,6 +111,55 @@ def _benchmark_run(document: Mapping[str, Any], path: Path, line: int) -> Measur
         rate_per_s=rate if clients is None else None,
         values=values,
     )
+
+
+def _guidellm_run(document: Any, path: Path, line: int) -> MeasuredRun:
+    """Read one benchmark of guidellm's report: means of the requests that succeeded.
+
+    Names by its `metrics` object (guidellm 0.3 to 0.7; looked up on 2026-11-27).
+    """
+    metrics = document.get("metrics") if isinstance(document, dict) else None
+    means: dict[str, float] = {}
+    for name, parts in (metrics if isinstance(metrics, dict) else {}).items():
+        done = parts.get("successful") if isinstance(parts, dict) else None
+        mean = _number(done, "mean") if isinstance(done, dict) else None
+        if mean is not None:
+            means[name] = mean
+    values = {
+        metric: means[name] * scale
+        for metric, name, scale in (
+            (Metric.TTFT, "time_to_first_token_ms", 1e-3),
+            (Metric.TPOT, "inter_token_latency_ms", 1e-3),
+            (Metric.OUTPUT_TOKENS_PER_S, "output_tokens_per_second", 1.0),
+        )
+        if name in means
+    }
+    return _run(
+        path,
+        line,
+        input_len=_needed(means, "prompt_token_count", path),
+        output_len=_needed(means, "output_token_count", path),
+        clients=max(1.0, round(_needed(means, "request_concurrency", path))),
+        rate_per_s=None,
+        values=values,
+    )
+
+
+def _llama_bench_run(document: Mapping[str, Any], path: Path, line: int) -> MeasuredRun:
+    """Read one test of `llama-bench -o json`: a prompt alone (n_prompt), or an answer alone (n_gen), of one sequence.
+
+    Names by llama.cpp's tools/llama-bench (looked up on 2026-11-27); `n_depth` are tokens that are in the cache before.
+    """
+    rate = _needed(document, "avg_ts", path)
+    prompt, answer = _number(document, "n_prompt") or 0.0, _number(document, "n_gen") or 0.0
+    if bool(prompt) == bool(answer):
+        raise UsageError(f"{path}, test {line}: has a prompt and an answer; run llama-bench with -p and -n apart.")
+    values = {Metric.TTFT: prompt / rate} if prompt else {Metric.TPOT: 1 / rate}
+    depth = _number(document, "n_depth") or 0.0
+    return _run(
+        path, line, input_len=max(1.0, prompt + depth), output_len=max(2.0, answer), clients=1.0, rate_per_s=None,
+        values=values,
+    )  # fmt: skip
 
 
 def _run(

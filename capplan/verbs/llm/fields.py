@@ -254,8 +254,8 @@ class MeasuredRunFields:
     measured: Annotated[
         tuple[Path, ...],
         Option(
-            help="A measured run of this deployment: vLLM or SGLang benchmark JSON, genai-perf CSV, or a serving CSV; "
-            "repeatable.",
+            help="A measured run of this deployment: vLLM, SGLang, guidellm or llama-bench JSON, genai-perf CSV, or a "
+            "serving CSV; repeatable.",
             metavar="FILE", doors=HERE,
         ),
     ] = ()  # fmt: skip

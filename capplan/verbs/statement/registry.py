@@ -15,6 +15,7 @@ VERBS: Mapping[str, str] = {
     "estimate": "capplan.verbs.estimate:ESTIMATE",
     "report": "capplan.verbs.report:REPORT",
     "load": "capplan.verbs.load:LOAD",
+    "accept": "capplan.verbs.accept:ACCEPT",
     "trace": "capplan.verbs.trace:TRACE",
     "measure": "capplan.verbs.measure:MEASURE",
     "sweep": "capplan.verbs.sweep:SWEEP",
@@ -65,7 +66,7 @@ VERBS: Mapping[str, str] = {
 COMMAND_TOPICS: Mapping[str, tuple[str, ...]] = {
     "Choose GPUs": ("plan", "compare", "report", "llm"),
     "Understand a model": ("analyze", "memory", "estimate", "trace"),
-    "Measure and judge": ("load", "measure", "validate", "calibrate"),
+    "Measure and judge": ("load", "accept", "measure", "validate", "calibrate"),
     "Many models, many people": ("sweep", "query", "serve", "mcp"),
     "GPUs and prices": ("gpus", "prices"),
     "Saved answers": ("diff", "check", "schema"),

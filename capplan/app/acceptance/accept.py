@@ -1,0 +1,194 @@
+"""Compare a delivered machine with a plan: of served language models by benchmarks, of other models by measurements."""
+
+import csv
+import io
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from capplan.app.deployments import Deployments
+from capplan.core.gpus.names import InstalledGpu
+from capplan.core.gpus.spec import GpuSpec
+from capplan.core.measurement.acceptance import (
+    Acceptance,
+    DeliveredGpu,
+    Finding,
+    Mark,
+    machine_findings,
+    rate_finding,
+    time_finding,
+)
+from capplan.core.measurement.types import Measurement
+from capplan.core.numbers import Interval
+from capplan.errors import UsageError
+from capplan.llm.core.search.judged_runs import validate_serving
+from capplan.llm.core.serving.cases import MeasuredRun, Metric
+from capplan.llm.core.sharding import Sharding
+from capplan.llm.read.calibrations import load_time_calibration
+from capplan.shapes.codec import from_plain
+from capplan.shapes.plan import fits_on, read_plan
+from capplan.shapes.types import LlmPlanDocument
+from capplan.specs import Gpus
+
+ROW_COLUMNS = (
+    "model", "gpu", "engine", "tp", "pp", "ep", "dp", "weights", "kv", "input_len", "output_len", "concurrency",
+    "request_rate", "ttft_ms", "tpot_ms", "output_tokens_per_s", "quality", "source",
+)  # fmt: skip
+"""The columns that `llm validate`, `llm fit` and `--measured` of plans read."""
+
+
+_METRICS = {"ttft": "TTFT", "tpot": "TPOT", "output_tokens_per_s": "output tokens/s"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AcceptedMachine:
+    """The comparison, and the benchmark runs with the names of the deployment that they are of."""
+
+    acceptance: Acceptance
+    runs: tuple[MeasuredRun, ...] = ()
+
+
+def is_serving_plan(document: Any) -> bool:
+    """Return True for what `capplan llm plan --json` wrote."""
+    return isinstance(document, dict) and "recommended" in document and "certainty_fraction" in document
+
+
+def accept_serving(
+    document: Any, where: str, *, gpus: Gpus, machine: Sequence[DeliveredGpu], runs: Sequence[MeasuredRun]
+) -> AcceptedMachine:
+    """Compare a machine with the recommended deployment of a plan.
+
+    Args:
+        document: What `capplan llm plan --json` wrote.
+        where: Name of its file.
+        gpus: The GPUs that are known.
+        machine: What the driver says of the machine; empty where nothing was recorded.
+        runs: Benchmark runs against one replica of the deployment.
+
+    Raises:
+        UsageError: the plan is damaged or recommends nothing, or nothing was recorded.
+    """
+    plan: LlmPlanDocument = from_plain(document, LlmPlanDocument, where=where, noun="plan of serving")
+    best = plan.recommended
+    if best is None:
+        raise UsageError(f"{where}: recommends no deployment that could have been delivered.")
+    if not machine and not runs:
+        raise UsageError("nothing was recorded; add ⟨machine⟩ with what the driver says, or ⟨benchmark⟩ with results.")
+    gpu = gpus.find(best.gpu)
+    sharding = Sharding(tensor=best.tp, pipeline=best.pp, expert=best.ep, data=best.dp)
+    named = tuple(
+        replace(
+            run, model=plan.model.name, gpu=best.gpu, engine=best.engine, weights=best.weights, kv=best.kv,
+            sharding=sharding, replicas=1,
+        )
+        for run in runs
+    )  # fmt: skip
+    findings: list[Finding] = []
+    if machine:
+        findings += machine_findings(gpu, best.gpus, machine, shares_matrices=sharding.gpus > 1)
+    found, skipped = _run_findings(named, gpus)
+    missing = [] if machine else ["what the machine is: record nvidia-smi -q, and add it with ⟨machine⟩"]
+    missing += [] if runs else ["how fast it is: record a benchmark, and add it with ⟨benchmark⟩"]
+    acceptance = Acceptance(
+        plan=where,
+        machine=f"{best.gpus} × {best.gpu} for {plan.model.name}, {best.words}",
+        findings=(*findings, *found),
+        missing=(*missing, *skipped),
+    )
+    return AcceptedMachine(acceptance=acceptance, runs=named)
+
+
+def _run_findings(runs: Sequence[MeasuredRun], gpus: Gpus) -> tuple[list[Finding], list[str]]:
+    """Compare each run with what is predicted of the deployment at the load of the run."""
+    deployments = Deployments(gpus=gpus)
+    judged = validate_serving(runs, find=deployments.find, calibration=load_time_calibration(None))
+    found = []
+    for each in judged.answers:
+        load = f"{each.run.clients:.0f} clients" if each.run.clients else f"{each.run.rate_per_s or 0:g} requests/s"
+        lengths = f"{each.run.input_len:.0f} tokens in, {each.run.output_len:.0f} out"
+        what = f"{_METRICS.get(str(each.metric), each.metric)}, {load}, {lengths}"
+        compare = rate_finding if each.metric is Metric.OUTPUT_TOKENS_PER_S else time_finding
+        found.append(compare(what, each.measured, each.predicted, source=each.run.file))
+    return found, [f"{skipped.file}: {skipped.reason}" for skipped in judged.skipped]
+
+
+def accept_measured(
+    document: Any, where: str, *, gpu: GpuSpec, batch: int | None, points: Sequence[Measurement],
+    machine: Sequence[DeliveredGpu] = (),
+) -> AcceptedMachine:  # fmt: skip
+    """Compare a machine with a plan of a model that is not served by an engine.
+
+    Args:
+        document: What `capplan plan --json` wrote.
+        where: Name of its file.
+        gpu: The device that was planned.
+        batch: The batch that is compared; all that were planned and measured if None.
+        points: What `capplan measure` timed on the machine.
+        machine: What the driver says of the machine.
+
+    Raises:
+        UsageError: the plan has no such device, or nothing measured is of the plan.
+    """
+    plan = read_plan(document, where=where)
+    fits = [fit for fit in fits_on(plan, gpu.id) if batch in (None, fit.batch)]
+    if not fits:
+        raise UsageError(f"{where}: plans nothing for {gpu.id}{'' if batch is None else f' at batch {batch}'}.")
+    findings: list[Finding] = list(machine_findings(gpu, 1, machine, shares_matrices=False)) if machine else []
+    for point in points:
+        device, day = point.device, point.date.date().isoformat()
+        is_planned = device.gpu == gpu.id or device.name in {gpu.name, gpu.id, *gpu.aliases}
+        mark = Mark.KEPT if is_planned else Mark.REFUSED
+        findings.append(Finding(what="device", planned=gpu.name, found=device.name, mark=mark, source=day))
+        for fit in fits:
+            if fit.batch == point.workload.batch:
+                times = fit.latency_s
+                planned = Interval(low=times.low, expected=times.expected, high=times.high)
+                what = f"latency, batch {fit.batch}"
+                findings.append(time_finding(what, point.latency.median, planned, source=day))
+    if not any(finding.what.startswith("latency") for finding in findings):
+        sizes = ", ".join(str(fit.batch) for fit in fits)
+        raise UsageError(f"nothing that was measured is of a batch of the plan ({sizes}); measure one of them.")
+    acceptance = Acceptance(
+        plan=where, machine=f"{gpu.name} for {plan.model.name}", findings=tuple(dict.fromkeys(findings))
+    )
+    return AcceptedMachine(acceptance=acceptance)
+
+
+def delivered_here(installed: Sequence[InstalledGpu]) -> tuple[DeliveredGpu, ...]:
+    """Return the devices of this machine as those of a delivered one."""
+    return tuple(
+        DeliveredGpu(
+            name=device.name,
+            memory_bytes=device.driver_total_bytes,
+            power_limit_w=device.power_limit_w,
+            max_clock_hz=device.max_clock_hz,
+            source=f"this machine, by {device.told_by}",
+        )
+        for device in installed
+    )
+
+
+def rows_text(runs: Sequence[MeasuredRun]) -> str:
+    """Return benchmark runs as the CSV of serving runs that the other commands read."""
+    stream = io.StringIO()
+    writer = csv.DictWriter(stream, ROW_COLUMNS, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(_rows(runs))
+    return stream.getvalue()
+
+
+def _rows(runs: Sequence[MeasuredRun]) -> Iterator[dict[str, object]]:
+    for run in runs:
+        ttft_s, tpot_s = run.values.get(Metric.TTFT), run.values.get(Metric.TPOT)
+        yield {
+            "model": run.model, "gpu": run.gpu, "engine": run.engine, "tp": run.sharding.tensor,
+            "pp": run.sharding.pipeline, "ep": run.sharding.expert, "dp": run.sharding.data, "weights": run.weights,
+            "kv": run.kv, "input_len": f"{run.input_len:.6g}", "output_len": f"{run.output_len:.6g}",
+            "concurrency": "" if run.clients is None else f"{run.clients:g}",
+            "request_rate": "" if run.rate_per_s is None else f"{run.rate_per_s:g}",
+            "ttft_ms": "" if ttft_s is None else f"{ttft_s * 1000:.6g}",
+            "tpot_ms": "" if tpot_s is None else f"{tpot_s * 1000:.6g}",
+            "output_tokens_per_s": f"{run.values[Metric.OUTPUT_TOKENS_PER_S]:.6g}"
+            if Metric.OUTPUT_TOKENS_PER_S in run.values else "",
+            "quality": run.quality, "source": f"acceptance, {run.file}",
+        }  # fmt: skip

@@ -1,0 +1,169 @@
+"""Compare a machine that was delivered with what was planned: what it is, and how fast it was measured."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from capplan.core.gpus.spec import GpuSpec
+from capplan.core.numbers import Interval
+from capplan.units import format_bytes, format_rate, format_seconds, format_watts
+
+_MEMORY_TOLERANCE = 0.01
+"""Share of the memory that driver releases differ by in what they report as a device's total."""
+_POWER_TOLERANCE = 0.02
+_CLOCK_TOLERANCE = 0.02
+
+
+class Mark(StrEnum):
+    """What a finding means for the acceptance of a machine, the worst last."""
+
+    KEPT = "as planned"
+    REMARK = "remark"
+    REFUSED = "refused"
+
+
+class Verdict(StrEnum):
+    """Whether a machine is accepted."""
+
+    ACCEPTED = "accepted"
+    REMARKS = "accepted with remarks"
+    REFUSED = "refused"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeliveredGpu:
+    """A device of a machine, as its driver describes it; None for what it does not state.
+
+    `link` is the slowest connection to the other devices in the words of `nvidia-smi topo -m`, such as NV18 or SYS.
+    """
+
+    name: str
+    memory_bytes: float | None = None
+    driver: str | None = None
+    power_limit_w: float | None = None
+    max_clock_hz: float | None = None
+    ecc_on: bool | None = None
+    uncorrected_errors: int | None = None
+    link: str | None = None
+    source: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One thing that was compared: in words, what was planned, what was found, and what that means."""
+
+    what: str
+    planned: str
+    found: str
+    mark: Mark
+    source: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Acceptance:
+    """A machine compared with its plan.
+
+    Attributes:
+        plan: Name of the plan's file.
+        machine: What was planned, in words.
+        findings: What was compared.
+        missing: What could not be compared, because nothing states it.
+    """
+
+    plan: str
+    machine: str
+    findings: tuple[Finding, ...]
+    missing: tuple[str, ...] = ()
+
+    @property
+    def verdict(self) -> Verdict:
+        """Return the verdict, which the worst finding decides; what is missing is a remark."""
+        marks = {finding.mark for finding in self.findings}
+        if Mark.REFUSED in marks:
+            return Verdict.REFUSED
+        return Verdict.REMARKS if Mark.REMARK in marks or self.missing else Verdict.ACCEPTED
+
+    @property
+    def decided_by(self) -> Finding | None:
+        """Return the finding that decided against plain acceptance; None where none did."""
+        for mark in (Mark.REFUSED, Mark.REMARK):
+            for finding in self.findings:
+                if finding.mark is mark:
+                    return finding
+        return None
+
+
+def machine_findings(
+    gpu: GpuSpec, count: int, delivered: Sequence[DeliveredGpu], *, shares_matrices: bool
+) -> Iterator[Finding]:
+    """Compare what a machine is with what was planned.
+
+    Args:
+        gpu: The GPU that was planned.
+        count: How many were planned for this machine.
+        delivered: What is there.
+        shares_matrices: True if GPUs of the plan share matrices, so that their links decide times.
+    """
+    names = {gpu.name, gpu.id, *gpu.aliases}
+    right = [each for each in delivered if each.name in names]
+    others = sorted({each.name for each in delivered if each.name not in names})
+    found = f"{len(right)} × {gpu.name}" + "".join(f", {name}" for name in others)
+    mark = Mark.REFUSED if len(right) < count else Mark.REMARK if len(right) > count or others else Mark.KEPT
+    source = delivered[0].source if delivered else ""
+    yield Finding(what="GPUs", planned=f"{count} × {gpu.name}", found=found, mark=mark, source=source)
+    for place, each in enumerate(right):
+        yield from _device_findings(gpu, each, f"GPU {place}")
+    links = [each.link for each in right if each.link is not None]
+    if shares_matrices and gpu.nvlink_bytes_per_s and links:
+        slow = [link for link in links if not link.startswith("NV") and link != "XGMI"]
+        yield Finding(
+            what="links between GPUs", planned="NVLink or XGMI", found=", ".join(sorted(set(links))),
+            mark=Mark.REFUSED if slow else Mark.KEPT, source=right[0].source,
+        )  # fmt: skip
+
+
+def _device_findings(gpu: GpuSpec, each: DeliveredGpu, name: str) -> Iterator[Finding]:
+    planned_bytes = gpu.driver_total_bytes or gpu.usable_bytes or gpu.memory_bytes
+    if each.memory_bytes is not None:
+        is_less = each.memory_bytes < planned_bytes * (1 - _MEMORY_TOLERANCE)
+        yield Finding(
+            what=f"{name}, memory", planned=format_bytes(planned_bytes), found=format_bytes(each.memory_bytes),
+            mark=Mark.REFUSED if is_less else Mark.KEPT, source=each.source,
+        )  # fmt: skip
+    if each.power_limit_w is not None and gpu.tdp_w is not None:
+        is_less = each.power_limit_w < gpu.tdp_w * (1 - _POWER_TOLERANCE)
+        yield Finding(
+            what=f"{name}, power limit", planned=format_watts(gpu.tdp_w), found=format_watts(each.power_limit_w),
+            mark=Mark.REMARK if is_less else Mark.KEPT, source=each.source,
+        )  # fmt: skip
+    if each.max_clock_hz is not None and gpu.boost_clock_hz is not None:
+        is_less = each.max_clock_hz < gpu.boost_clock_hz * (1 - _CLOCK_TOLERANCE)
+        yield Finding(
+            what=f"{name}, highest clock", planned=f"{gpu.boost_clock_hz / 1e6:.0f} MHz",
+            found=f"{each.max_clock_hz / 1e6:.0f} MHz", mark=Mark.REMARK if is_less else Mark.KEPT, source=each.source,
+        )  # fmt: skip
+    if each.ecc_on is not None:
+        yield Finding(
+            what=f"{name}, ECC", planned="on", found="on" if each.ecc_on else "off",
+            mark=Mark.KEPT if each.ecc_on else Mark.REMARK, source=each.source,
+        )  # fmt: skip
+    if each.uncorrected_errors is not None:
+        yield Finding(
+            what=f"{name}, uncorrected memory errors", planned="0", found=str(each.uncorrected_errors),
+            mark=Mark.REFUSED if each.uncorrected_errors else Mark.KEPT, source=each.source,
+        )  # fmt: skip
+
+
+def time_finding(what: str, measured_s: float, planned_s: Interval, *, source: str) -> Finding:
+    """Compare a measured time with the interval of the plan: one above it refuses the machine, below it is a remark."""
+    mark = Mark.REFUSED if measured_s > planned_s.high else Mark.REMARK if measured_s < planned_s.low else Mark.KEPT
+    ends = f"{format_seconds(planned_s.low)} to {format_seconds(planned_s.high)}"
+    return Finding(what=what, planned=ends, found=format_seconds(measured_s), mark=mark, source=source)
+
+
+def rate_finding(what: str, measured_per_s: float, planned_per_s: Interval, *, source: str) -> Finding:
+    """Compare a measured rate with the interval of the plan: one below it refuses the machine, above it is a remark."""
+    is_less, is_more = measured_per_s < planned_per_s.low, measured_per_s > planned_per_s.high
+    mark = Mark.REFUSED if is_less else Mark.REMARK if is_more else Mark.KEPT
+    ends = f"{format_rate(planned_per_s.low)} to {format_rate(planned_per_s.high)}"
+    return Finding(what=what, planned=ends, found=format_rate(measured_per_s), mark=mark, source=source)
