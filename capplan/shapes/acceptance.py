@@ -2,13 +2,13 @@
 
 from typing import Final
 
-from capplan.core.measurement.acceptance import Acceptance, Finding
+from capplan.core.measurement.acceptance import Acceptance, MachineFinding
 from capplan.shapes.common import VERSIONED
 from capplan.shapes.shape import Shape, figure
 from capplan.shapes.shape import column as shown
 
 # fmt: off
-FINDING: Final = Shape("FindingDocument", Finding, "One thing that was compared, in words.", (
+FINDING: Final = Shape("FindingDocument", MachineFinding, "One thing that was compared, in words.", (
     figure("what", show=shown("what", csv="expected")),
     figure("planned", show=shown("planned", csv="expected")),
     figure("found", show=shown("found", csv="expected")),

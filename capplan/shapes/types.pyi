@@ -7,7 +7,7 @@ from capplan.core.gpus.prices import DateKind, PriceKind, PriceTier, Term
 from capplan.core.gpus.spec import Segment, Status
 from capplan.core.latency.advice import SpeedAdvice
 from capplan.core.latency.types import Binding, Evidence
-from capplan.core.measurement.acceptance import Mark, Verdict
+from capplan.core.measurement.acceptance import AcceptanceVerdict, FindingMark
 from capplan.core.memory.advice import MemoryAdvice
 from capplan.core.memory.types import FitStatus, MemoryPart
 from capplan.core.numbers import Bounded, Interval
@@ -961,14 +961,14 @@ class FindingDocument(Struct, frozen=True, kw_only=True):
     what: str
     planned: str
     found: str
-    mark: Mark
+    mark: FindingMark
     source: str
 
 class AcceptanceDocument(Struct, frozen=True, kw_only=True):
     schema_version: Literal[1]
     plan: str
     machine: str
-    verdict: Verdict
+    verdict: AcceptanceVerdict
     decided_by: FindingDocument | None
     findings: tuple[FindingDocument, ...]
     missing: tuple[str, ...]

@@ -159,9 +159,9 @@ def _files(answers: "Sequence[AcceptedMachine]", question: AcceptQuestion) -> Ma
 
 
 def _outcome(accepted: "AcceptedMachine") -> Outcome:
-    from capplan.core.measurement.acceptance import Verdict
+    from capplan.core.measurement.acceptance import AcceptanceVerdict
 
-    return Outcome(exit_code=int(accepted.acceptance.verdict is Verdict.REFUSED))
+    return Outcome(exit_code=int(accepted.acceptance.verdict is AcceptanceVerdict.REFUSED))
 
 
 ACCEPT = Verb(

@@ -12,8 +12,8 @@ from capplan.core.gpus.spec import GpuSpec
 from capplan.core.measurement.acceptance import (
     Acceptance,
     DeliveredGpu,
-    Finding,
-    Mark,
+    FindingMark,
+    MachineFinding,
     machine_findings,
     rate_finding,
     time_finding,
@@ -83,7 +83,7 @@ def accept_serving(
         )
         for run in runs
     )  # fmt: skip
-    findings: list[Finding] = []
+    findings: list[MachineFinding] = []
     if machine:
         findings += machine_findings(gpu, best.gpus, machine, shares_matrices=sharding.gpus > 1)
     found, skipped = _run_findings(named, gpus)
@@ -98,7 +98,7 @@ def accept_serving(
     return AcceptedMachine(acceptance=acceptance, runs=named)
 
 
-def _run_findings(runs: Sequence[MeasuredRun], gpus: Gpus) -> tuple[list[Finding], list[str]]:
+def _run_findings(runs: Sequence[MeasuredRun], gpus: Gpus) -> tuple[list[MachineFinding], list[str]]:
     """Compare each run with what is predicted of the deployment at the load of the run."""
     deployments = Deployments(gpus=gpus)
     judged = validate_serving(runs, find=deployments.find, calibration=load_time_calibration(None))
@@ -133,12 +133,12 @@ def accept_measured(
     fits = [fit for fit in fits_on(plan, gpu.id) if batch in (None, fit.batch)]
     if not fits:
         raise UsageError(f"{where}: plans nothing for {gpu.id}{'' if batch is None else f' at batch {batch}'}.")
-    findings: list[Finding] = list(machine_findings(gpu, 1, machine, shares_matrices=False)) if machine else []
+    findings: list[MachineFinding] = list(machine_findings(gpu, 1, machine, shares_matrices=False)) if machine else []
     for point in points:
         device, day = point.device, point.date.date().isoformat()
         is_planned = device.gpu == gpu.id or device.name in {gpu.name, gpu.id, *gpu.aliases}
-        mark = Mark.KEPT if is_planned else Mark.REFUSED
-        findings.append(Finding(what="device", planned=gpu.name, found=device.name, mark=mark, source=day))
+        mark = FindingMark.KEPT if is_planned else FindingMark.REFUSED
+        findings.append(MachineFinding(what="device", planned=gpu.name, found=device.name, mark=mark, source=day))
         for fit in fits:
             if fit.batch == point.workload.batch:
                 times = fit.latency_s

@@ -14,7 +14,7 @@ _POWER_TOLERANCE = 0.02
 _CLOCK_TOLERANCE = 0.02
 
 
-class Mark(StrEnum):
+class FindingMark(StrEnum):
     """What a finding means for the acceptance of a machine, the worst last."""
 
     KEPT = "as planned"
@@ -22,7 +22,7 @@ class Mark(StrEnum):
     REFUSED = "refused"
 
 
-class Verdict(StrEnum):
+class AcceptanceVerdict(StrEnum):
     """Whether a machine is accepted."""
 
     ACCEPTED = "accepted"
@@ -49,13 +49,13 @@ class DeliveredGpu:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class MachineFinding:
     """One thing that was compared: in words, what was planned, what was found, and what that means."""
 
     what: str
     planned: str
     found: str
-    mark: Mark
+    mark: FindingMark
     source: str = ""
 
 
@@ -72,21 +72,21 @@ class Acceptance:
 
     plan: str
     machine: str
-    findings: tuple[Finding, ...]
+    findings: tuple[MachineFinding, ...]
     missing: tuple[str, ...] = ()
 
     @property
-    def verdict(self) -> Verdict:
+    def verdict(self) -> AcceptanceVerdict:
         """Return the verdict, which the worst finding decides; what is missing is a remark."""
         marks = {finding.mark for finding in self.findings}
-        if Mark.REFUSED in marks:
-            return Verdict.REFUSED
-        return Verdict.REMARKS if Mark.REMARK in marks or self.missing else Verdict.ACCEPTED
+        if FindingMark.REFUSED in marks:
+            return AcceptanceVerdict.REFUSED
+        return AcceptanceVerdict.REMARKS if FindingMark.REMARK in marks or self.missing else AcceptanceVerdict.ACCEPTED
 
     @property
-    def decided_by(self) -> Finding | None:
+    def decided_by(self) -> MachineFinding | None:
         """Return the finding that decided against plain acceptance; None where none did."""
-        for mark in (Mark.REFUSED, Mark.REMARK):
+        for mark in (FindingMark.REFUSED, FindingMark.REMARK):
             for finding in self.findings:
                 if finding.mark is mark:
                     return finding
@@ -95,7 +95,7 @@ class Acceptance:
 
 def machine_findings(
     gpu: GpuSpec, count: int, delivered: Sequence[DeliveredGpu], *, shares_matrices: bool
-) -> Iterator[Finding]:
+) -> Iterator[MachineFinding]:
     """Compare what a machine is with what was planned.
 
     Args:
@@ -108,62 +108,74 @@ def machine_findings(
     right = [each for each in delivered if each.name in names]
     others = sorted({each.name for each in delivered if each.name not in names})
     found = f"{len(right)} × {gpu.name}" + "".join(f", {name}" for name in others)
-    mark = Mark.REFUSED if len(right) < count else Mark.REMARK if len(right) > count or others else Mark.KEPT
+    mark = (
+        FindingMark.REFUSED
+        if len(right) < count
+        else FindingMark.REMARK
+        if len(right) > count or others
+        else FindingMark.KEPT
+    )
     source = delivered[0].source if delivered else ""
-    yield Finding(what="GPUs", planned=f"{count} × {gpu.name}", found=found, mark=mark, source=source)
+    yield MachineFinding(what="GPUs", planned=f"{count} × {gpu.name}", found=found, mark=mark, source=source)
     for place, each in enumerate(right):
         yield from _device_findings(gpu, each, f"GPU {place}")
     links = [each.link for each in right if each.link is not None]
     if shares_matrices and gpu.nvlink_bytes_per_s and links:
         slow = [link for link in links if not link.startswith("NV") and link != "XGMI"]
-        yield Finding(
+        yield MachineFinding(
             what="links between GPUs", planned="NVLink or XGMI", found=", ".join(sorted(set(links))),
-            mark=Mark.REFUSED if slow else Mark.KEPT, source=right[0].source,
+            mark=FindingMark.REFUSED if slow else FindingMark.KEPT, source=right[0].source,
         )  # fmt: skip
 
 
-def _device_findings(gpu: GpuSpec, each: DeliveredGpu, name: str) -> Iterator[Finding]:
+def _device_findings(gpu: GpuSpec, each: DeliveredGpu, name: str) -> Iterator[MachineFinding]:
     planned_bytes = gpu.driver_total_bytes or gpu.usable_bytes or gpu.memory_bytes
     if each.memory_bytes is not None:
         is_less = each.memory_bytes < planned_bytes * (1 - _MEMORY_TOLERANCE)
-        yield Finding(
+        yield MachineFinding(
             what=f"{name}, memory", planned=format_bytes(planned_bytes), found=format_bytes(each.memory_bytes),
-            mark=Mark.REFUSED if is_less else Mark.KEPT, source=each.source,
+            mark=FindingMark.REFUSED if is_less else FindingMark.KEPT, source=each.source,
         )  # fmt: skip
     if each.power_limit_w is not None and gpu.tdp_w is not None:
         is_less = each.power_limit_w < gpu.tdp_w * (1 - _POWER_TOLERANCE)
-        yield Finding(
+        yield MachineFinding(
             what=f"{name}, power limit", planned=format_watts(gpu.tdp_w), found=format_watts(each.power_limit_w),
-            mark=Mark.REMARK if is_less else Mark.KEPT, source=each.source,
+            mark=FindingMark.REMARK if is_less else FindingMark.KEPT, source=each.source,
         )  # fmt: skip
     if each.max_clock_hz is not None and gpu.boost_clock_hz is not None:
         is_less = each.max_clock_hz < gpu.boost_clock_hz * (1 - _CLOCK_TOLERANCE)
-        yield Finding(
+        yield MachineFinding(
             what=f"{name}, highest clock", planned=f"{gpu.boost_clock_hz / 1e6:.0f} MHz",
-            found=f"{each.max_clock_hz / 1e6:.0f} MHz", mark=Mark.REMARK if is_less else Mark.KEPT, source=each.source,
+            found=f"{each.max_clock_hz / 1e6:.0f} MHz", mark=FindingMark.REMARK if is_less else FindingMark.KEPT, source=each.source,
         )  # fmt: skip
     if each.ecc_on is not None:
-        yield Finding(
+        yield MachineFinding(
             what=f"{name}, ECC", planned="on", found="on" if each.ecc_on else "off",
-            mark=Mark.KEPT if each.ecc_on else Mark.REMARK, source=each.source,
+            mark=FindingMark.KEPT if each.ecc_on else FindingMark.REMARK, source=each.source,
         )  # fmt: skip
     if each.uncorrected_errors is not None:
-        yield Finding(
+        yield MachineFinding(
             what=f"{name}, uncorrected memory errors", planned="0", found=str(each.uncorrected_errors),
-            mark=Mark.REFUSED if each.uncorrected_errors else Mark.KEPT, source=each.source,
+            mark=FindingMark.REFUSED if each.uncorrected_errors else FindingMark.KEPT, source=each.source,
         )  # fmt: skip
 
 
-def time_finding(what: str, measured_s: float, planned_s: Interval, *, source: str) -> Finding:
+def time_finding(what: str, measured_s: float, planned_s: Interval, *, source: str) -> MachineFinding:
     """Compare a measured time with the interval of the plan: one above it refuses the machine, below it is a remark."""
-    mark = Mark.REFUSED if measured_s > planned_s.high else Mark.REMARK if measured_s < planned_s.low else Mark.KEPT
+    mark = (
+        FindingMark.REFUSED
+        if measured_s > planned_s.high
+        else FindingMark.REMARK
+        if measured_s < planned_s.low
+        else FindingMark.KEPT
+    )
     ends = f"{format_seconds(planned_s.low)} to {format_seconds(planned_s.high)}"
-    return Finding(what=what, planned=ends, found=format_seconds(measured_s), mark=mark, source=source)
+    return MachineFinding(what=what, planned=ends, found=format_seconds(measured_s), mark=mark, source=source)
 
 
-def rate_finding(what: str, measured_per_s: float, planned_per_s: Interval, *, source: str) -> Finding:
+def rate_finding(what: str, measured_per_s: float, planned_per_s: Interval, *, source: str) -> MachineFinding:
     """Compare a measured rate with the interval of the plan: one below it refuses the machine, above it is a remark."""
     is_less, is_more = measured_per_s < planned_per_s.low, measured_per_s > planned_per_s.high
-    mark = Mark.REFUSED if is_less else Mark.REMARK if is_more else Mark.KEPT
+    mark = FindingMark.REFUSED if is_less else FindingMark.REMARK if is_more else FindingMark.KEPT
     ends = f"{format_rate(planned_per_s.low)} to {format_rate(planned_per_s.high)}"
-    return Finding(what=what, planned=ends, found=format_rate(measured_per_s), mark=mark, source=source)
+    return MachineFinding(what=what, planned=ends, found=format_rate(measured_per_s), mark=mark, source=source)

@@ -1,6 +1,6 @@
 """The acceptance of a machine as sections, and as a page to sign."""
 
-from capplan.core.measurement.acceptance import Acceptance, Verdict
+from capplan.core.measurement.acceptance import Acceptance, AcceptanceVerdict
 from capplan.report.pages.blocks import Page, SigningLine
 from capplan.report.sections import (
     Block,
@@ -17,7 +17,7 @@ from capplan.shapes.acceptance import FINDING
 
 def acceptance_sections(acceptance: Acceptance) -> list[Section]:
     """Return the verdict with the figure that decided it, and everything that was compared."""
-    role = LineRole.WARNING if acceptance.verdict is Verdict.REFUSED else LineRole.VERDICT
+    role = LineRole.WARNING if acceptance.verdict is AcceptanceVerdict.REFUSED else LineRole.VERDICT
     head: list[Block] = [Lines([_verdict(acceptance)], role), Lines([f"{acceptance.machine}; plan: {acceptance.plan}"])]
     findings = acceptance.findings
     table: list[Block] = [Table([*shape_columns(FINDING, findings), *shape_data(FINDING, findings)], findings)]

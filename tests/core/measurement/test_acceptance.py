@@ -7,9 +7,9 @@ import pytest
 from capplan.core.gpus.spec import GpuSpec
 from capplan.core.measurement.acceptance import (
     Acceptance,
+    AcceptanceVerdict,
     DeliveredGpu,
-    Mark,
-    Verdict,
+    FindingMark,
     machine_findings,
     rate_finding,
     time_finding,
@@ -27,9 +27,9 @@ RIGHT = DeliveredGpu(
 )  # fmt: skip
 
 
-def marks(*delivered: DeliveredGpu, count: int = 2, shares: bool = True) -> dict[str, Mark]:
+def marks(*delivered: DeliveredGpu, count: int = 2, shares: bool = True) -> dict[str, FindingMark]:
     findings = machine_findings(PLANNED, count, delivered, shares_matrices=shares)
-    return {finding.what: finding.mark for finding in findings if finding.mark is not Mark.KEPT}
+    return {finding.what: finding.mark for finding in findings if finding.mark is not FindingMark.KEPT}
 
 
 def test_the_machine_that_was_planned_has_no_remark() -> None:
@@ -39,24 +39,24 @@ def test_the_machine_that_was_planned_has_no_remark() -> None:
 @pytest.mark.parametrize(
     ("changed", "what", "mark"),
     [
-        ({"memory_bytes": 79e9}, "GPU 1, memory", Mark.REFUSED),
-        ({"memory_bytes": 79.5e9}, "", Mark.KEPT),  # drivers differ by less than one percent
-        ({"power_limit_w": 500.0}, "GPU 1, power limit", Mark.REMARK),
-        ({"max_clock_hz": 1.7e9}, "GPU 1, highest clock", Mark.REMARK),
-        ({"ecc_on": False}, "GPU 1, ECC", Mark.REMARK),
-        ({"uncorrected_errors": 1}, "GPU 1, uncorrected memory errors", Mark.REFUSED),
-        ({"link": "SYS"}, "links between GPUs", Mark.REFUSED),
-        ({"name": "NVIDIA X80"}, "GPUs", Mark.REFUSED),
+        ({"memory_bytes": 79e9}, "GPU 1, memory", FindingMark.REFUSED),
+        ({"memory_bytes": 79.5e9}, "", FindingMark.KEPT),  # drivers differ by less than one percent
+        ({"power_limit_w": 500.0}, "GPU 1, power limit", FindingMark.REMARK),
+        ({"max_clock_hz": 1.7e9}, "GPU 1, highest clock", FindingMark.REMARK),
+        ({"ecc_on": False}, "GPU 1, ECC", FindingMark.REMARK),
+        ({"uncorrected_errors": 1}, "GPU 1, uncorrected memory errors", FindingMark.REFUSED),
+        ({"link": "SYS"}, "links between GPUs", FindingMark.REFUSED),
+        ({"name": "NVIDIA X80"}, "GPUs", FindingMark.REFUSED),
     ],
 )
-def test_one_device_that_differs_is_found(changed: dict[str, object], what: str, mark: Mark) -> None:
+def test_one_device_that_differs_is_found(changed: dict[str, object], what: str, mark: FindingMark) -> None:
     found = marks(RIGHT, replace(RIGHT, **changed))  # type: ignore[arg-type]  # fields by name
     assert found == ({what: mark} if what else {})
 
 
 def test_a_missing_device_refuses_and_one_more_is_a_remark() -> None:
-    assert marks(RIGHT) == {"GPUs": Mark.REFUSED}
-    assert marks(RIGHT, RIGHT, RIGHT) == {"GPUs": Mark.REMARK}
+    assert marks(RIGHT) == {"GPUs": FindingMark.REFUSED}
+    assert marks(RIGHT, RIGHT, RIGHT) == {"GPUs": FindingMark.REMARK}
 
 
 def test_links_count_only_where_gpus_share_matrices() -> None:
@@ -67,17 +67,17 @@ def test_links_count_only_where_gpus_share_matrices() -> None:
 def test_the_bad_end_of_an_interval_decides() -> None:
     planned = Interval(low=1.0, expected=1.2, high=1.5)
     of = [time_finding("t", seconds, planned, source="").mark for seconds in (0.9, 1.0, 1.5, 1.6)]
-    assert of == [Mark.REMARK, Mark.KEPT, Mark.KEPT, Mark.REFUSED]
+    assert of == [FindingMark.REMARK, FindingMark.KEPT, FindingMark.KEPT, FindingMark.REFUSED]
     of = [rate_finding("r", rate, planned, source="").mark for rate in (0.9, 1.0, 1.5, 1.6)]
-    assert of == [Mark.REFUSED, Mark.KEPT, Mark.KEPT, Mark.REMARK]
+    assert of == [FindingMark.REFUSED, FindingMark.KEPT, FindingMark.KEPT, FindingMark.REMARK]
 
 
 def test_the_worst_finding_is_the_verdict_and_is_named() -> None:
     planned = Interval(low=1.0, expected=1.2, high=1.5)
     kept, remark, refused = (time_finding("t", seconds, planned, source="") for seconds in (1.2, 0.9, 1.6))
     accepted = Acceptance(plan="p", machine="m", findings=(kept,))
-    assert (accepted.verdict, accepted.decided_by) == (Verdict.ACCEPTED, None)
-    assert replace(accepted, missing=("times",)).verdict is Verdict.REMARKS
-    assert replace(accepted, findings=(kept, remark)).verdict is Verdict.REMARKS
+    assert (accepted.verdict, accepted.decided_by) == (AcceptanceVerdict.ACCEPTED, None)
+    assert replace(accepted, missing=("times",)).verdict is AcceptanceVerdict.REMARKS
+    assert replace(accepted, findings=(kept, remark)).verdict is AcceptanceVerdict.REMARKS
     both = replace(accepted, findings=(remark, refused))
-    assert (both.verdict, both.decided_by) == (Verdict.REFUSED, refused)
+    assert (both.verdict, both.decided_by) == (AcceptanceVerdict.REFUSED, refused)
