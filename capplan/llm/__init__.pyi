@@ -260,6 +260,14 @@ def plan(
     power_calibration: str | Path | None = ...,
     max_power_draw_w: float | str | None = ...,
     load_file: str | Path | None = ...,
+    week_file: str | Path | None = ...,
+    requests_per_day: float | None = ...,
+    days_in_use: int = ...,
+    storage_bytes_per_s: float | str | None = ...,
+    provision_s: float | str | None = ...,
+    image_bytes: float | str | None = ...,
+    pull_bytes_per_s: float | str | None = ...,
+    compare_ways: bool = ...,
     specs: Sequence[str | Path] | str | None = ...,
     calibration: str | Path | None = ...,
 ) -> _PlannedFleetShown:
@@ -333,6 +341,14 @@ def plan(
         power_calibration: What your own GPUs draw: a file of `capplan calibrate power -o FILE`.
         max_power_draw_w: Most mean power of all GPUs of an answer, without the host, such as 400W.
         load_file: The load: a file of `capplan load`, or keys that are options of `capplan llm plan`; options other than their defaults win over it.
+        week_file: WEEK.yaml: day (24 numbers) or week (168), requests_per_day, days_per_week, bursts; load_file takes it, too.
+        requests_per_day: Requests of a day in use, spread as an office uses them, instead of week_file.
+        days_in_use: Days of a week with load, beside requests_per_day.
+        storage_bytes_per_s: Rate at which the weights arrive, such as 2GB/s; from host memory by default.
+        provision_s: Time until a new machine is there: 90s; the machine stands and holds the image by default.
+        image_bytes: Image that a new machine pulls, 0 for none; 10 GB by default.
+        pull_bytes_per_s: Rate at which a new machine pulls the image.
+        compare_ways: Compare a fleet that stands, one that scales, GPUs by the second and an API over a week: week_file or requests_per_day.
         specs: Own GPU specs, laid over the built-in ones.
         calibration: Constants from `capplan llm fit`; the shipped ones by default.
 
@@ -532,6 +548,7 @@ def scale(
     eager: bool = ...,
     graphs: int = ...,
     load_file: str | Path | None = ...,
+    week_file: str | Path | None = ...,
     requests_per_day: float | None = ...,
     days_in_use: int = ...,
     scaler: str = ...,
@@ -608,8 +625,9 @@ def scale(
         compiled: The compiler's cache holds the model from an earlier start, as on a shared volume.
         eager: Without compiler and CUDA graphs (--enforce-eager).
         graphs: Batch sizes for which CUDA graphs are captured.
-        load_file: WEEK.yaml: day (24 numbers) or week (168), requests_per_day, days_per_week, bursts.
-        requests_per_day: Requests of a day in use, spread as an office uses them, instead of load_file.
+        load_file: The load: a file of `capplan load`, or keys that are options of `capplan llm plan`; options other than their defaults win over it.
+        week_file: WEEK.yaml: day (24 numbers) or week (168), requests_per_day, days_per_week, bursts; load_file takes it, too.
+        requests_per_day: Requests of a day in use, spread as an office uses them, instead of week_file.
         days_in_use: Days of a week with load, beside requests_per_day.
         scaler: hpa, keda, knative, ray-serve, sagemaker or llm-d, by its documented rules.
         signal: What it looks at: in-flight, queue, rate, utilisation or ttft; the usual one by default.

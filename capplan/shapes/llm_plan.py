@@ -20,9 +20,10 @@ from capplan.llm.core.fleet.disaggregated import DisaggregatedFit
 from capplan.llm.core.fleet.kubernetes import kubernetes_manifest
 from capplan.llm.core.fleet.launch import Launch
 from capplan.llm.core.fleet.money import FleetMoney, PaymentOption, PlannedFleet
+from capplan.llm.core.fleet.ways import Crossing, ServingWays, WayCost
 from capplan.llm.core.serving.load_curve import LoadPoint
 from capplan.llm.core.simulation.load_answer import Percentiles
-from capplan.shapes.common import VERSIONED
+from capplan.shapes.common import VERSIONED, in_words
 from capplan.shapes.llm_serving import SERVED_MODEL, sharing_of
 from capplan.shapes.shape import Nested, Shape, figure, itself, reads
 
@@ -258,6 +259,28 @@ REJECTED: Final = Shape("DeploymentRejectionDocument", DeploymentRejection, "A d
     figure("weights"),
     figure("least_s", meaning="the broken limit's time with one request at a time"),
 ))
+WAY: Final = Shape("ServingWayDocument", WayCost, "What one way to serve the load of a week costs.", (
+    figure("way", in_words("way")),
+    figure("usd_per_month", meaning="null where no price is known"),
+    figure("inside_fraction", "inside", "share of the requests that keep the limits; null where nothing is known"),
+    figure("keeps", meaning="true if the share asked for keeps the limits"),
+    figure("words"),
+    figure("source"),
+))
+CROSSING: Final = Shape("WayCrossingDocument", Crossing, "A load from which one way costs less than another.", (
+    figure("requests_per_day"),
+    figure("below", in_words("below"), "the cheaper one below"),
+    figure("above", in_words("above"), "the cheaper one above"),
+))
+WAYS: Final = Shape("ServingWaysDocument", ServingWays, "Ways to serve the load of a week, the cheapest that keeps the limits first.", (
+    figure("requests_per_day"),
+    figure("peak_per_s"),
+    figure("share"),
+    figure("start_s"),
+    figure("costs", WAY.at("costs")),
+    figure("crossings", CROSSING.at("crossings")),
+    figure("notes"),
+))
 LLM_PLAN: Final = Shape("LlmPlanDocument", PlannedFleet, "What `capplan llm plan --format json` writes; memory is that of one GPU.", (
     *VERSIONED,
     figure("model", SERVED_MODEL.at(reads(Any, lambda fleet: fleet.plan))),
@@ -278,5 +301,6 @@ LLM_PLAN: Final = Shape("LlmPlanDocument", PlannedFleet, "What `capplan llm plan
     figure("assumptions", "plan.assumptions"),
     figure("notes", "plan.notes"),
     figure("local", "local_cost", "an hour in the currency asked for", default=None),
+    figure("ways", WAYS, "where they are asked for", default=UNSET),
 ))
 # fmt: on

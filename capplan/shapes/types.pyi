@@ -1398,6 +1398,28 @@ class DeploymentRejectionDocument(Struct, frozen=True, kw_only=True):
     weights: str | None
     least_s: float | None
 
+class ServingWayDocument(Struct, frozen=True, kw_only=True):
+    way: str
+    usd_per_month: Interval | None
+    inside_fraction: float | None
+    keeps: bool | None
+    words: str
+    source: str
+
+class WayCrossingDocument(Struct, frozen=True, kw_only=True):
+    requests_per_day: float
+    below: str
+    above: str
+
+class ServingWaysDocument(Struct, frozen=True, kw_only=True):
+    requests_per_day: float
+    peak_per_s: float
+    share: float
+    start_s: Interval
+    costs: tuple[ServingWayDocument, ...]
+    crossings: tuple[WayCrossingDocument, ...]
+    notes: tuple[str, ...]
+
 class LlmPlanDocument(Struct, frozen=True, kw_only=True):
     schema_version: Literal[1]
     model: ServedModel
@@ -1418,6 +1440,7 @@ class LlmPlanDocument(Struct, frozen=True, kw_only=True):
     assumptions: tuple[str, ...]
     notes: tuple[str, ...]
     local: LocalAmount | None = ...
+    ways: ServingWaysDocument | UnsetType = ...
 
 class FleetPartDocument(Struct, frozen=True, kw_only=True):
     model: str

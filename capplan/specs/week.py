@@ -4,12 +4,17 @@ from pathlib import Path
 
 from capplan.core.scaling.load import HOURS_PER_WEEK, Burst, WeekLoad, week_of
 from capplan.core.serving.load import DAYS_PER_WEEK, HOURS_PER_DAY
-from capplan.specs.strict_yaml import Tree, read_yaml
+from capplan.specs.strict_yaml import Checker, Tree, read_yaml
 from capplan.specs.values import ValueReader
 from capplan.units import SECONDS, parse_quantity
 
 _KEYS = ("day", "week", "requests_per_day", "days_per_week", "bursts")
 _BURST = ("hour", "lasts", "times")
+
+
+def is_week(path: Path) -> bool:
+    """Return True if a file holds keys of a week's load alone."""
+    return set(read_yaml(path)) <= set(_KEYS)
 
 
 def read_week(path: Path) -> WeekLoad:
@@ -20,6 +25,24 @@ def read_week(path: Path) -> WeekLoad:
     """
     reader = _WeekReader(str(path), str(path))
     return reader.read(read_yaml(path))
+
+
+def observed_day(path: Path) -> tuple[float, ...] | None:
+    """Return the mean rate of each hour of a day that a file of `capplan load` has; None where it lacks it. [1/s]
+
+    Raises:
+        SpecError: the file is refused.
+    """
+    observed = read_yaml(path).get("observed", {})
+    given = observed.get("daily_per_s") if isinstance(observed, dict) else None
+    if given is None:
+        return None
+    is_day = isinstance(given, list) and len(given) == 24 and all(type(rate) in (int, float) for rate in given)
+    if not is_day or min(given) < 0 or not sum(given) > 0:
+        checker = Checker(str(path), str(path))
+        checker.refuse("observed.daily_per_s", "must be 24 rates of at least 0, one above it")
+        checker.finish({})
+    return tuple(float(rate) for rate in given)
 
 
 class _WeekReader(ValueReader):

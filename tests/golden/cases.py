@@ -83,6 +83,7 @@ COMMANDS: Mapping[str, str] = {
     "llm/plan-all": "llm plan qwen3-8b --gpu h100-sxm5-80gb --gpu l40s --rate 20 --max-ttft 1s --max-tpot 40ms --all --launch --energy",
     "llm/plan-job": "llm plan qwen3-8b --gpu l40s --tp 1 --prompts 100000 --within 8h --api-price 0.6,2.4 {formats}",
     "llm/plan-none": "llm plan qwen3-8b --gpu l40s --tp 1 --rate 5 --max-tpot 1us {formats}",
+    "llm/plan-ways": "llm plan llama-3.1-8b-instruct --gpu h100-sxm5-80gb --tp 1 --requests-per-day 5000 --compare-ways --storage 2GB/s {formats}",
     "llm/scale": "llm scale qwen3-8b --gpu h100-sxm5-80gb --requests-per-day 20000 --max-ttft 5s --storage 2GB/s {formats}",
     "llm/start": "llm start qwen3-32b --gpu h100-sxm5-80gb --tp 2 --storage 2GB/s --provision 90s {formats}",
     "llm/simulate": "llm simulate qwen3-8b --gpu h100-sxm5-80gb --rate 1,4 --max-ttft 1s --max-tpot 50ms {formats}",

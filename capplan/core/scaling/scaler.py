@@ -41,7 +41,8 @@ class Scaler:
 
     def _remember(self, now_s: float, reading: ScalerReading) -> None:
         self._seen.append((now_s, reading.signal))
-        while self._seen[0][0] <= now_s - max(self.policy.average_s, 1e-9) and len(self._seen) > 1:
+        oldest_s = now_s - self.policy.average_s
+        while len(self._seen) > 1 and self._seen[0][0] <= oldest_s:
             self._seen.popleft()
         for kept in (self._wanted, self._changes):
             while kept and kept[0][0] < now_s - self._memory_s:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from capplan.specs.strict_yaml import Checker, Tree, read_yaml
+from capplan.specs.strict_yaml import Tree, read_yaml
 from capplan.specs.values import per_second
 from capplan.verbs.llm.plan_question import LlmPlanQuestion
 from capplan.verbs.statement.file_keys import KeyReader, fields_by_key
@@ -69,24 +69,6 @@ def with_load(question: _Question, path: Path | None, *, model: str) -> _Questio
         and getattr(stated, field.name) != field.default
     }
     return replace(question, **taken)  # type: ignore[type-var]  # questions are dataclasses
-
-
-def observed_day(path: Path) -> tuple[float, ...] | None:
-    """Return the mean rate of each hour of a day that a file of `capplan load` has; None where it lacks it. [1/s]
-
-    Raises:
-        SpecError: the file is refused.
-    """
-    observed = read_yaml(path).get("observed", {})
-    given = observed.get("daily_per_s") if isinstance(observed, dict) else None
-    if given is None:
-        return None
-    is_day = isinstance(given, list) and len(given) == 24 and all(type(rate) in (int, float) for rate in given)
-    if not is_day or min(given) < 0 or not sum(given) > 0:
-        checker = Checker(str(path), str(path))
-        checker.refuse("observed.daily_per_s", "must be 24 rates of at least 0, one above it")
-        checker.finish({})
-    return tuple(float(rate) for rate in given)
 
 
 def read_fleet(tree: Tree, *, shown: str, apart: Mapping[str, str]) -> tuple[LlmPlanQuestion, ...]:

@@ -11,11 +11,14 @@ from capplan.verbs.statement.contract import Context, Effort, Look, Outcome, Ver
 
 if TYPE_CHECKING:
     from capplan.app.deployments import Deployments
+    from capplan.core.gpus.by_use import TokenPrice
     from capplan.core.gpus.prices import Price
     from capplan.core.gpus.spec import GpuSpec
     from capplan.core.power import PowerLaw
+    from capplan.core.scaling.load import WeekLoad
     from capplan.llm.core.fleet.deployment_plan import DeploymentFit
     from capplan.llm.core.fleet.money import FleetMoney, Offers, PlannedFleet
+    from capplan.llm.core.fleet.ways import ServingWays
     from capplan.llm.core.search.search import Search, SearchSpace
     from capplan.llm.core.serving.energy import ServingEnergy
     from capplan.report.sections import Line
@@ -81,7 +84,10 @@ def answer_llm_plan(question: LlmPlanQuestion, context: Context) -> "PlannedFlee
     from capplan.llm.read.calibrations import load_time_calibration
     from capplan.units import counted
 
+    week = question.stated_week()
     question = _with_load(question)
+    if week is not None:
+        question = replace(question, rate_per_s=week.peak_per_s)
     prices = question.offered(context.price_list(question.specs))
     deployments = question.deployments(context, question.power_law())
     model = context.language_model(question.model)
@@ -91,6 +97,8 @@ def answer_llm_plan(question: LlmPlanQuestion, context: Context) -> "PlannedFlee
         question.check_money()
         search = deployments.search(asked, calibration=calibration, measured=question.named_runs())
         found = plan_fleet(search, question, prices)
+        if week is not None and found.plan.fits:
+            found = replace(found, ways=_ways(search, found, question, week))
     notes = (*question.users_note(), *_buyers_notes(found.plan.recommended, search), *found.plan.notes)
     plan = with_patience_note(replace(found.plan, notes=notes), question.limits(), words=PATIENCE_WORDS)
     return replace(found, plan=plan, local=question.local_currency())
@@ -100,7 +108,57 @@ def _with_load(question: LlmPlanQuestion) -> LlmPlanQuestion:
     """Return the question with what its load file states, and no file."""
     from capplan.verbs.llm.load_file import with_load
 
-    return replace(with_load(question, question.load_file, model=question.model), load_file=None)
+    path = None if question.is_week_file() else question.load_file
+    return replace(with_load(question, path, model=question.model), load_file=None)
+
+
+def _ways(search: "Search", found: "PlannedFleet", question: LlmPlanQuestion, week: "WeekLoad") -> "ServingWays":
+    """Return the ways to serve the load of a week, by the rules of KEDA where a fleet scales."""
+    from capplan.core.numbers import Interval
+    from capplan.llm.core.elastic.answer import Elasticity
+    from capplan.llm.core.elastic.ways import WaysAsked, compare_ways
+    from capplan.specs.by_use import load_serverless, load_token_prices
+    from capplan.specs.scalers import load_presets
+    from capplan.verbs.llm.start import start_of_fit
+
+    preset, stated = load_presets()["keda"], question.api_usd_per_million_tokens
+    tokens = load_token_prices().prices
+    if stated is not None:
+        tokens = (stated_token_price(search.model.architecture.name, stated),)
+    asked = WaysAsked(
+        week=week,
+        asked=Elasticity(
+            name="KEDA",
+            policy=preset.policy,
+            signal=preset.signal,
+            start_s=Interval.exact(0.0),
+            certainty=question.certainty_fraction or 0.9,
+        ),
+        serverless=load_serverless(),
+        tokens=tokens,
+        start_of=lambda fit: start_of_fit(question, search.model, fit),
+    )
+    ways = compare_ways(search, found.plan.fits, asked)
+    return replace(ways, notes=_ways_notes(question, found))
+
+
+def stated_token_price(model: str, stated: "tuple[float, float]") -> "TokenPrice":
+    """Return the price of an API that a question states."""
+    from capplan.clock import today
+    from capplan.core.gpus.by_use import TokenPrice
+
+    return TokenPrice(model=model, provider="the stated API", input=stated[0], output=stated[1], checked=today())
+
+
+def _ways_notes(question: LlmPlanQuestion, found: "PlannedFleet") -> tuple[str, ...]:
+    best = found.plan.fits[0]
+    notes = [] if best.engine == "vllm" else [f"A start of {best.engine} is taken to last as long as one of vLLM."]
+    if question.provision_s is None:
+        notes.append("Machines are there at once and hold the image; ⟨provision⟩ counts new ones.")
+    if question.storage_bytes_per_s is None:
+        notes.append("Weights lie in host memory; ⟨storage⟩ states from where they come otherwise.")
+    notes.append("What an API's requests see is not known; offers by the second are those that the public pages state.")
+    return tuple(notes)
 
 
 def _buyers_notes(best: "DeploymentFit | None", search: "Search") -> tuple[str, ...]:
@@ -215,6 +273,8 @@ def _lines(answers: "Sequence[PlannedFleet]", question: LlmPlanQuestion, look: L
         return None
     from capplan.report.text.llm.short_plan import plan_lines
 
+    if answers[0].ways is not None:
+        return None
     return plan_lines(answers[0], width=look.width, launch=question.launch)
 
 

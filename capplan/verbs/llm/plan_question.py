@@ -17,7 +17,6 @@ from capplan.verbs.llm.fields import (
     LatencyLimitFields,
     LengthFields,
     LinkFields,
-    LoadFileFields,
     MeasuredRunFields,
     MoneyFields,
     OffloadFields,
@@ -26,11 +25,14 @@ from capplan.verbs.llm.fields import (
     SpendFields,
     TaskFields,
 )
+from capplan.verbs.llm.start import MachineStartFields
+from capplan.verbs.llm.week import WeekFields
 from capplan.verbs.statement.fields import CurrencyFields, DrawFields, in_answer
 from capplan.verbs.statement.options import Door, Option
 from capplan.verbs.statement.words import SHARE, TIME_LIMIT
 
 if TYPE_CHECKING:
+    from capplan.core.scaling.load import WeekLoad
     from capplan.llm.core.fleet.token_load import BatchJob
 
 
@@ -128,6 +130,26 @@ class _CertaintyFields:
 
 
 @dataclass(frozen=True, kw_only=True)
+class _WaysFields(WeekFields, MachineStartFields):
+    """Four ways to serve the load of a week."""
+
+    compare_ways: Annotated[
+        bool,
+        Option(
+            help="Compare a fleet that stands, one that scales, GPUs by the second and an API over a week: ⟨week⟩ or "
+            "⟨requests-per-day⟩.",
+            doors=Door.COMMAND | Door.PYTHON | Door.HTTP,
+        ),
+    ] = False  # fmt: skip
+
+    def stated_week(self) -> "WeekLoad | None":
+        """Return the load of a week that ways are compared for; None where they are not asked for."""
+        if not self.compare_ways and (self.week_file is not None or self.requests_per_day is not None):
+            raise UsageError("the load of a week is for ⟨compare-ways⟩; add it.")
+        return self.week_load() if self.compare_ways else None
+
+
+@dataclass(frozen=True, kw_only=True)
 class _HandOverFields:
     launch: Annotated[
         bool,
@@ -146,6 +168,6 @@ class _HandOverFields:
 class LlmPlanQuestion(
     LanguageModelFields, AdapterFields, MeasuredRunFields, _LoadFields, LengthFields, TaskFields, LatencyLimitFields,
     _CertaintyFields, SearchFields, OffloadFields, HostCpuFields, SettingFields, LinkFields, MoneyFields,
-    SpendFields, CurrencyFields, CardPowerFields, DrawFields, _HandOverFields, LoadFileFields, FilesHereFields,
+    SpendFields, CurrencyFields, CardPowerFields, DrawFields, _WaysFields, _HandOverFields, FilesHereFields,
 ):  # fmt: skip
     """Which deployments of a language model carry a load within limits, the cheapest first."""

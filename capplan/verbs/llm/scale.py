@@ -1,7 +1,6 @@
 """`llm scale`: what a fleet that follows its load costs and keeps, beside one that stands."""
 
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from msgspec import Meta
@@ -17,8 +16,9 @@ from capplan.verbs.llm.fields import (
     Word,
 )
 from capplan.verbs.llm.start import StartedReplicaFields, start_of
+from capplan.verbs.llm.week import WeekFields
 from capplan.verbs.statement.contract import Context, Effort, Outcome, Verb, laid_out_by
-from capplan.verbs.statement.options import HERE, Option
+from capplan.verbs.statement.options import Option
 from capplan.verbs.statement.words import SHARE, TIME_LIMIT, Words
 
 if TYPE_CHECKING:
@@ -39,44 +39,6 @@ def _known_scaler(given: Any, what: str) -> str:
 
 SCALER = Words(python="str", read=_known_scaler, wire=Word)
 """The name of an autoscaler whose rules are known."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class WeekFields:
-    """A load that changes over a week."""
-
-    load_file: Annotated[
-        Path | None,
-        Option(
-            help="WEEK.yaml: day (24 numbers) or week (168), requests_per_day, days_per_week, bursts.",
-            flags=("--load",), metavar="FILE", doors=HERE,
-        ),
-    ] = None  # fmt: skip
-    requests_per_day: Annotated[
-        float | None,
-        Meta(gt=0, le=1e12),
-        Option(help="Requests of a day in use, spread as an office uses them, instead of ⟨load⟩.", metavar="N"),
-    ] = None
-    days_in_use: Annotated[
-        int, Meta(ge=1, le=7), Option(help="Days of a week with load, beside ⟨requests-per-day⟩.", shows_default=True)
-    ] = 7
-
-    def week_load(self) -> "WeekLoad":
-        """Return the load of each hour of a week."""
-        from capplan.core.scaling.load import WeekLoad, week_of
-        from capplan.specs.week import read_week
-
-        if (self.load_file is None) == (self.requests_per_day is None):
-            raise UsageError("state the load by one of ⟨load⟩ (a file) and ⟨requests-per-day⟩.")
-        if self.load_file is not None:
-            return read_week(self.load_file)
-        assert self.requests_per_day is not None  # one of the two is stated
-        hourly = week_of(OFFICE_DAY, requests_per_day=self.requests_per_day, days=self.days_in_use)
-        return WeekLoad(hourly_per_s=hourly)
-
-
-OFFICE_DAY = (1, 1, 1, 1, 1, 1, 2, 4, 8, 10, 10, 9, 7, 9, 10, 10, 9, 7, 5, 4, 3, 2, 2, 1)
-"""The shape of a day that is taken where none is stated: nights a tenth of the hours of work. Assumed."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -189,8 +151,10 @@ def answer_llm_scale(question: LlmScaleQuestion, context: Context) -> "ElasticAn
         CapplanError: a name is not known, the model does not fit, no machine is rented, or no replica keeps the limits.
     """
     from capplan.llm.core.elastic.answer import ElasticAnswer, burst_of, curve_of, settings_of, standing_fleet
+    from capplan.verbs.llm.load_file import with_load
 
     week = question.week_load()
+    question = replace(with_load(question, question.lengths_file(), model=question.model), load_file=None)
     with context.feedback.progress("following a week"):
         fleet, asked, offer = _fleet_of(question, context, week)
         curve = curve_of(fleet)
@@ -268,8 +232,8 @@ def _notes(question: LlmScaleQuestion, asked: "Elasticity") -> tuple[str, ...]:
     notes = []
     if not question.limits().are_set:
         notes.append("No limits were asked: a TTFT of 10 s and a TPOT of 200 ms are held, what a reader waits for.")
-    if question.load_file is None:
-        notes.append("The day is that of an office, as assumed; ⟨load⟩ states another.")
+    if question.requests_per_day is not None:
+        notes.append("The day is that of an office, as assumed; ⟨week⟩ states another.")
     if question.provision_s is None:
         notes.append("Machines are there at once and hold the image; ⟨provision⟩ counts new ones.")
     if asked.signal not in (Signal.IN_FLIGHT, Signal.QUEUE):
@@ -286,7 +250,7 @@ LLM_SCALE = Verb(
     "Exit 1 if no setting keeps the share of the requests that is asked for.",
     examples=(
         "capplan llm scale qwen3-8b --gpu l40s --requests-per-day 20000 --max-ttft 5s --storage 2GB/s --scaler keda",
-        "capplan llm scale qwen3-32b --gpu h100-sxm5-80gb --tp 2 --load week.yaml --max-ttft 2s --min-replicas 1",
+        "capplan llm scale qwen3-32b --gpu h100-sxm5-80gb --tp 2 --week week.yaml --max-ttft 2s --min-replicas 1",
     ),
     answer=answer_llm_scale,
     effort=Effort.LONG,

@@ -197,7 +197,8 @@ def _with_load(question: LlmSimulateQuestion) -> LlmSimulateQuestion:
     """
     if question.load_file is None:
         return question
-    from capplan.verbs.llm.load_file import observed_day, read_load_file, with_load
+    from capplan.specs.week import observed_day
+    from capplan.verbs.llm.load_file import read_load_file, with_load
 
     path, stated = question.load_file, read_load_file(question.load_file, model=question.model)
     asked = replace(with_load(question, path, model=question.model), load_file=None)

@@ -6,27 +6,29 @@ from typing import TYPE_CHECKING, Annotated
 from msgspec import Meta
 
 from capplan.errors import UsageError
-from capplan.verbs.llm.fields import DeploymentFields, LanguageModelFields, ReplicaGpuFields
+from capplan.verbs.llm.fields import ASKED, DeploymentFields, LanguageModelFields, ReplicaGpuFields
 from capplan.verbs.statement.contract import Context, Verb, laid_out_by
 from capplan.verbs.statement.fields import OwnSpecs
 from capplan.verbs.statement.options import Option
 from capplan.verbs.statement.words import RATE, SIZE, TIME_LIMIT
 
 if TYPE_CHECKING:
+    from capplan.core.numbers import Interval
+    from capplan.llm.core.fleet.deployment_plan import DeploymentFit
     from capplan.llm.core.model_query import LanguageModel
     from capplan.llm.core.start.answer import StartAnswer, Surroundings
 
 
 @dataclass(frozen=True, kw_only=True)
-class StartFields:
-    """What decides how long a replica takes to start, beside its model and GPUs."""
+class MachineStartFields:
+    """Where the weights of a replica that starts come from, and whether its machine is new."""
 
     storage_bytes_per_s: Annotated[
         float | None,
         Meta(gt=0, le=1e15),
         Option(
             help="Rate at which the weights arrive, such as 2GB/s; from host memory by default.", flags=("--storage",),
-            metavar="RATE", words=RATE,
+            metavar="RATE", words=RATE, doors=ASKED,
         ),
     ] = None  # fmt: skip
     provision_s: Annotated[
@@ -34,7 +36,7 @@ class StartFields:
         Meta(le=1e6),
         Option(
             help="Time until a new machine is there: 90s; the machine stands and holds the image by default.",
-            flags=("--provision",), metavar="TIME", words=TIME_LIMIT,
+            flags=("--provision",), metavar="TIME", words=TIME_LIMIT, doors=ASKED,
         ),
     ] = None  # fmt: skip
     image_bytes: Annotated[
@@ -42,23 +44,22 @@ class StartFields:
         Meta(ge=0, le=1e15),
         Option(
             help="Image that a new machine pulls, 0 for none; 10 GB by default.", flags=("--image",), metavar="SIZE",
-            words=SIZE,
+            words=SIZE, doors=ASKED,
         ),
     ] = None  # fmt: skip
     pull_bytes_per_s: Annotated[
         float | None,
         Meta(gt=0, le=1e15),
-        Option(help="Rate at which a new machine pulls the image.", flags=("--pull",), metavar="RATE", words=RATE),
+        Option(
+            help="Rate at which a new machine pulls the image.",
+            flags=("--pull",),
+            metavar="RATE",
+            words=RATE,
+            doors=ASKED,
+        ),
     ] = None
-    compiled: Annotated[
-        bool, Option(help="The compiler's cache holds the model from an earlier start, as on a shared volume.")
-    ] = False
-    eager: Annotated[bool, Option(help="Without compiler and CUDA graphs (--enforce-eager).")] = False
-    graphs: Annotated[
-        int, Meta(ge=1, le=10_000), Option(help="Batch sizes for which CUDA graphs are captured.", shows_default=True)
-    ] = 67
 
-    def surroundings(self) -> "Surroundings":
+    def surroundings(self, *, is_eager: bool = False) -> "Surroundings":
         """Return what stands around the engine that starts."""
         from capplan.core.numbers import Interval
         from capplan.llm.core.start.answer import Surroundings
@@ -67,7 +68,7 @@ class StartFields:
         if self.provision_s is None:
             if self.image_bytes is not None or self.pull_bytes_per_s is not None:
                 raise UsageError("⟨image⟩ and ⟨pull⟩ are of a new machine; add ⟨provision⟩, such as 90s.")
-            return Surroundings(storage_bytes_per_s=self.storage_bytes_per_s, is_eager=self.eager)
+            return Surroundings(storage_bytes_per_s=self.storage_bytes_per_s, is_eager=is_eager)
         facts = load_machine_facts()
         stated = self.pull_bytes_per_s
         return Surroundings(
@@ -75,8 +76,21 @@ class StartFields:
             provision_s=Interval.exact(self.provision_s),
             image_bytes=facts.image_bytes if self.image_bytes is None else self.image_bytes,
             image_bytes_per_s=facts.image_bytes_per_s if stated is None else Interval.exact(stated),
-            is_eager=self.eager,
+            is_eager=is_eager,
         )
+
+
+@dataclass(frozen=True, kw_only=True)
+class StartFields(MachineStartFields):
+    """What decides how long a replica takes to start, beside its model and GPUs."""
+
+    compiled: Annotated[
+        bool, Option(help="The compiler's cache holds the model from an earlier start, as on a shared volume.")
+    ] = False
+    eager: Annotated[bool, Option(help="Without compiler and CUDA graphs (--enforce-eager).")] = False
+    graphs: Annotated[
+        int, Meta(ge=1, le=10_000), Option(help="Batch sizes for which CUDA graphs are captured.", shows_default=True)
+    ] = 67
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,10 +149,37 @@ def start_of(question: StartedReplicaFields, model: "LanguageModel", *, gpu: str
         engine=engine.value,
         gpus=sharding.gpus,
         size=size,
-        parts=start_parts(law, size, question.surroundings()),
+        parts=start_parts(law, size, question.surroundings(is_eager=question.eager)),
         spread=law.spreads[StartPart.WHOLE.value],
         notes=_notes(question),
     )
+
+
+def start_of_fit(question: MachineStartFields, model: "LanguageModel", fit: "DeploymentFit") -> "Interval":
+    """Return how long a replica of a fit takes to start, whatever its engine, as one of vLLM does. [s]"""
+    from capplan.llm.core.start.answer import StartAnswer, start_parts, weight_bytes_of
+    from capplan.llm.core.start.law import StartPart, StartSize
+    from capplan.llm.read.start_calibration import load_start_law
+
+    law = load_start_law()
+    size = StartSize(
+        weight_bytes=weight_bytes_of(model, model.stored_as(fit.weights)),
+        layers=len(model.architecture.layers),
+        has_experts=model.architecture.is_moe,
+        tensor=fit.sharding.gpus,
+        graphs=67,
+        is_compiled=False,
+    )
+    answer = StartAnswer(
+        model=model.architecture.name,
+        gpu=fit.gpu,
+        engine=fit.engine,
+        gpus=fit.sharding.gpus,
+        size=size,
+        parts=start_parts(law, size, question.surroundings()),
+        spread=law.spreads[StartPart.WHOLE.value],
+    )
+    return answer.whole_s
 
 
 def _notes(question: StartedReplicaFields) -> tuple[str, ...]:

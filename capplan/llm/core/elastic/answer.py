@@ -23,7 +23,7 @@ from capplan.llm.core.simulation.arrivals import random_arrivals
 from capplan.llm.core.simulation.load_answer import LatencyLimits
 
 WEEKS_PER_MONTH = 365 / 12 / 7
-_TRIED_S, _FINE_S = 30.0, 15.0
+_TRIED_S, _FINE_S = 60.0, 30.0
 """Ticks of the settings that are tried, and of the one that is taken. [s]"""
 _DRAWS = 64
 _JITTER = 0.1

@@ -99,12 +99,17 @@ class _Fleet:
         self.now, self.next_look = 0.0, 0.0
         self.ready, self.backlog, self.started = scaler.bounds.minimum, 0.0, 0
         self.starting: list[float] = []
-        self.served: list[float] = []
+        self.served: list[float] = []  # by tick, as the next two
         self.places: list[int] = []
         self.history: list[int] = []
 
     def tick(self, came: float) -> None:
         """Serve what has come and what waits for the length of a tick, and let the autoscaler look."""
+        if not (came or self.backlog or self.ready or self.starting):  # asleep: nothing to serve and nothing to see
+            for kept in (self.served, self.places, self.history):
+                kept.append(0)
+            self.now += self.tick_s
+            return
         while self.starting and self.starting[0] <= self.now:
             heapq.heappop(self.starting)
             self.ready += 1

@@ -24,6 +24,7 @@ from capplan.core.serving.load import Level
 from capplan.llm.core.fleet.deployment_plan import DeploymentFit, DeploymentPlan
 from capplan.llm.core.fleet.launch import Launch
 from capplan.llm.core.fleet.rented import machines_for
+from capplan.llm.core.fleet.ways import ServingWays
 from capplan.llm.core.serving.energy import ServingEnergy
 from capplan.llm.core.simulation.load_answer import Simulation
 
@@ -349,13 +350,15 @@ class FleetMoney:
 class PlannedFleet:
     """A plan, the money of its recommended deployment and the command that launches it; None where nothing fits.
 
-    `local` is the currency that its cost also stands in.
+    `local` is the currency that its cost also stands in. `ways` are other ways to serve the load of a week, None where
+    nobody asked.
     """
 
     plan: DeploymentPlan
     money: FleetMoney | None = None
     launch: Launch | None = None
     local: LocalCurrency | None = None
+    ways: ServingWays | None = None
 
     @property
     def local_cost(self) -> LocalAmount | None:

@@ -32,6 +32,7 @@ from capplan.report.sections import (
 from capplan.report.text.answer import energy_data
 from capplan.report.text.llm.money import launch_blocks, money_lines
 from capplan.report.text.llm.serving import degrees_words
+from capplan.report.text.llm.ways import ways_section
 from capplan.units import counted, format_fraction, format_joules, format_rate, format_seconds, format_watts
 
 SHOWN = 10
@@ -42,6 +43,8 @@ _SAME_COST = 0.005
 
 def llm_plan_sections(fleet: PlannedFleet, *, everything: bool = False, launch: bool = False) -> list[Section]:
     """Return a plan: the recommendation, the best deployments, why GPUs carry nothing, money, and the launch."""
+    if fleet.ways is not None and not everything:
+        return [ways_section(fleet.ways)]
     plan = fleet.plan
     blocks: list[Block] = [Lines([headline(plan)])]
     if cheaper := _cheaper(plan):
@@ -65,7 +68,7 @@ def llm_plan_sections(fleet: PlannedFleet, *, everything: bool = False, launch: 
     blocks.append(Lines([f"  {line}" for line in money_lines(fleet)], is_attached=True, only=Format.TABLE))
     if launch and fleet.launch is not None:
         blocks += launch_blocks(fleet.launch)
-    return [Section(blocks)]
+    return [Section(blocks), *([] if fleet.ways is None else [ways_section(fleet.ways)])]
 
 
 def long_time(time_s: float) -> str:

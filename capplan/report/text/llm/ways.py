@@ -1,0 +1,40 @@
+"""Four ways to serve one load, as sections and on one screen."""
+
+from capplan.core.numbers import Interval
+from capplan.llm.core.fleet.ways import ServingWays, WayCost
+from capplan.report.sections import Block, Column, LineRole, Lines, Section, Table, data, figure, words
+from capplan.units import format_fraction, format_seconds
+
+
+def ways_section(ways: ServingWays) -> Section:
+    """Return the ways, the cheapest that keeps the limits first, and the loads at which the order changes."""
+    columns: list[Column[WayCost]] = [
+        words("way", lambda row: row.way.value, name="way"),
+        figure("USD/month", lambda row: row.usd_per_month, _money, unknown="unknown"),
+        data("usd_per_month_low", lambda row: row.usd_per_month and row.usd_per_month.low),
+        data("usd_per_month", lambda row: row.usd_per_month and row.usd_per_month.expected),
+        data("usd_per_month_high", lambda row: row.usd_per_month and row.usd_per_month.high),
+        figure("inside", lambda row: row.inside, format_fraction, name="inside_fraction", unknown="unknown"),
+        words("limits", lambda row: {True: "kept", False: "broken", None: "unknown"}[row.keeps], name="limits"),
+        words("what", lambda row: row.words, name="what"),
+        words("price", lambda row: row.source, name="source", rank=1),
+    ]
+    headline = (
+        f"{ways.requests_per_day:,.0f} requests a day in the mean, {ways.peak_per_s:.3g}/s at most; {ways.share:.0%} "
+        f"of them are to keep the limits. A replica starts in {ways.start_s.to_text(format_seconds)}."
+    )
+    blocks: list[Block] = [Lines([headline]), Table(columns, ways.costs)]
+    if ways.crossings:
+        blocks.append(Lines(["What would change the choice, with the same shape of the week:"]))
+        items = [
+            f"from {one.requests_per_day:,.0f} requests a day on {one.above.value} costs less than {one.below.value}"
+            for one in ways.crossings
+        ]
+        blocks.append(Lines(items, role=LineRole.LIST, is_attached=True))
+    if ways.notes:
+        blocks.append(Lines(ways.notes, role=LineRole.LIST))
+    return Section(blocks)
+
+
+def _money(month: Interval) -> str:
+    return month.to_text(lambda usd: f"{usd:,.0f}" if usd >= 10 else f"{usd:.2f}")

@@ -1,0 +1,60 @@
+"""Ways to serve a load: crossings and prices by hand, and what the shipped offers must state."""
+
+from datetime import date
+
+import pytest
+
+from capplan.core.gpus.by_use import TokenPrice
+from capplan.llm.core.elastic.ways import crossings_of
+from capplan.llm.core.fleet.ways import Way
+from capplan.llm.read.catalogue import load_catalogue
+from capplan.specs.by_use import load_serverless, load_token_prices
+from capplan.specs.scalers import load_presets
+
+
+def test_an_api_costs_more_than_a_standing_fleet_from_the_load_at_which_they_are_equal() -> None:
+    # 300 USD stand at any load, an API asks 100 USD at 1,000 requests a day: equal at 3,000
+    costs = {Way.STANDING: lambda _factor: 300.0, Way.API: lambda factor: 100.0 * factor}
+    (crossing,) = crossings_of(costs, 1000.0)
+    assert crossing.requests_per_day == pytest.approx(3000.0, rel=1e-6)
+    assert (crossing.below, crossing.above) == (Way.API, Way.STANDING)
+
+
+def test_ways_that_never_cross_state_no_load() -> None:
+    costs = {Way.STANDING: lambda factor: 300.0 * factor, Way.API: lambda factor: 100.0 * factor}
+    assert crossings_of(costs, 1000.0) == ()
+
+
+def test_a_request_costs_its_prompt_its_cached_part_and_its_answer() -> None:
+    price = TokenPrice(
+        model="m", provider="p", input=1.0, cached=0.25, output=4.0, checked=date(2026, 1, 1)
+    )  # fmt: skip
+    # 1,000 tokens: 600 at 1 USD and 400 at 0.25 USD a million; 500 at 4 USD
+    usd = price.usd_per_request(input_len=1000, output_len=500, cached_fraction=0.4)
+    assert usd == pytest.approx((600 + 100 + 2000) / 1e6)
+
+
+def test_cached_tokens_cost_what_others_do_where_no_price_is_stated() -> None:
+    price = TokenPrice(model="m", provider="p", input=1.0, output=4.0, checked=date(2026, 1, 1))
+    assert price.usd_per_request(input_len=1000, output_len=0, cached_fraction=0.9) == pytest.approx(1e-3)
+
+
+def test_offers_by_the_second_name_known_providers_and_their_sources() -> None:
+    found = load_serverless()
+    assert len(found.offers) >= 30
+    assert {offer.provider for offer in found.offers} == set(found.providers)
+    assert all(provider.source for provider in found.providers.values())
+    assert len({(offer.provider, offer.gpu) for offer in found.offers}) == len(found.offers)
+
+
+def test_prices_by_the_token_are_of_models_of_the_catalogue() -> None:
+    prices, known = load_token_prices(), load_catalogue()
+    assert len(prices.prices) >= 20
+    assert {price.model for price in prices.prices} <= set(known)
+    assert all(price.cached is None or price.cached <= price.input for price in prices.prices)
+
+
+def test_rules_of_autoscalers_have_sources() -> None:
+    presets = load_presets()
+    assert set(presets) >= {"hpa", "keda", "knative", "ray-serve", "sagemaker", "llm-d"}
+    assert all(preset.source for preset in presets.values())
