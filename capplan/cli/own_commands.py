@@ -44,6 +44,9 @@ Host = Annotated[
     str, typer.Option(metavar="ADDRESS", help="Address to bind; the loopback address is reachable from here only.")
 ]
 Insecure = Annotated[bool, typer.Option("--insecure", help="Bind beyond the loopback address without a token.")]
+Hub = Annotated[
+    bool, typer.Option("--hub", help="Look up models that requests name on the Hugging Face Hub: configurations alone.")
+]
 Timeout = Annotated[
     float, typer.Option(min=1.0, metavar="SECONDS", help="Seconds of the processor after which a trace is stopped.")
 ]
@@ -58,6 +61,7 @@ def serve(
     specs: SpecFolders = None,
     token_file: TokenFile = None,
     insecure: Insecure = False,
+    hub: Hub = False,
     allow_host: Names = None,
     traces: Annotated[
         int, typer.Option(min=0, max=64, metavar="N", help="Models traced at once; 0 takes uploads only.")
@@ -90,6 +94,7 @@ def serve(
         hosts=tuple(allow_host or ()),
         token=None if token_file is None else read_token(token_file),
         is_insecure=insecure,
+        allows_hub=hub,
         prices=tuple(prices or ()),
         specs=tuple(path.resolve() for path in specs or ()),
         results=_checked_results(results),
@@ -150,6 +155,7 @@ def mcp(
     traces: Annotated[
         int, typer.Option(min=0, max=64, metavar="N", help="Models traced at once; 0 takes models traced before.")
     ] = 2,
+    hub: Hub = False,
 ) -> None:
     """Serve the verbs to an assistant over the Model Context Protocol, on standard input and output.
 
@@ -175,6 +181,7 @@ def mcp(
         prices=tuple(prices or ()),
         specs=tuple(path.resolve() for path in specs or ()),
         state=state_folder().resolve(),
+        allows_hub=hub,
         limits=ServiceLimits(planners=min(2, default_planners()), tracers=traces),
     )
     failed: BaseException | None = None

@@ -23,6 +23,6 @@ def check_permission(name: str) -> None:
     """Refuse a name of the Hub where its look-up is forbidden."""
     if _IS_FORBIDDEN.get():
         raise HubError(
-            f"{name} is a name of the Hugging Face Hub, which is not asked here: name a built-in model, or give its "
-            "config.json as `config`."
+            f"{name} is a name of the Hugging Face Hub, which this service asks only where its operator starts it "
+            "with --hub: name a built-in model, or give its config.json as `config`."
         )

@@ -1,6 +1,7 @@
-"""Read which components a diffusers pipeline has: of the published ones that capplan knows, or of a local folder.
+"""Read which components a diffusers pipeline has: of the published ones that capplan knows, of a local folder,
+or of a repository of the Hub.
 
-Nothing is downloaded and no code of a model runs: configurations are JSON.
+No weights are fetched and no code of a model runs: configurations are JSON.
 """
 
 from collections.abc import Iterator, Mapping

@@ -59,6 +59,7 @@ class Settings:
         specs: Folders and files of own GPU specs.
         results: A folder of results of `capplan sweep`, offered on the page.
         state: The folder in which uploaded traces are kept.
+        allows_hub: Look up models that requests name on the Hugging Face Hub.
     """
 
     host: str = "127.0.0.1"
@@ -66,6 +67,7 @@ class Settings:
     hosts: tuple[str, ...] = ()
     token: str | None = None
     is_insecure: bool = False
+    allows_hub: bool = False
     prices: tuple[Path, ...] = ()
     specs: tuple[Path, ...] = ()
     results: Path | None = None

@@ -184,7 +184,7 @@ def test_where_it_is_forbidden_no_name_is_looked_up(hub):
     before = len(hub.asked)
     with hub_forbidden():
         for find in (find_model, asked, is_pipeline):
-            assert "is not asked here" in str(refusal("org/model", find))
+            assert "starts it with --hub" in str(refusal("org/model", find))
     assert len(hub.asked) == before
 
 

@@ -166,7 +166,7 @@ REFUSED = [
     ("plan", {"model": "/etc/passwd"}, "/etc/passwd"),
     ("plan", {"model": "mine.py:Net"}, "mine.py"),
     ("plan", {"model": "torchvision:resnet50", "gpus": ["l5"]}, "unknown GPU 'l5'"),
-    ("llm_memory", {"model": "meta/llama", "gpu": "l4"}, "reads no files and downloads nothing"),
+    ("llm_memory", {"model": "meta/llama", "gpu": "l4"}, "asks the Hugging Face Hub only where its operator"),
     ("llm_memory", {"model": LLAMA}, "the field 'gpu' is missing"),
     ("gpus", {"where": ["x" * 2**20]}, "longer than"),
     ("ask", {"tool": "llm_plans"}, "did you mean llm_plan"),

@@ -110,7 +110,7 @@ def _refusal(path: Path) -> str:
     if path.suffix == ".json":
         return f"{path} is not a model by itself: write hf:{path} for a transformers config."
     if not is_file(path):
-        hub = " Nothing is downloaded from the Hugging Face Hub: save the config.json, and write hf:config.json."
+        hub = f" A model of the Hugging Face Hub is named hf:{path} here."
         return f"there is no model or file {path}. {instead}{hub if len(path.parts) == 2 and not path.suffix else ''}"
     if path.suffix == ".gguf":
         return f"{path} holds quantised weights for llama.cpp: `capplan llm memory {path}` reads it. {instead}"

@@ -11,8 +11,12 @@ from capplan.app.gpu_choice import GpuRequest
 from capplan.app.models import Model, ModelSource, QuantisedSource, open_model
 from capplan.core.quantisation.schemes import find_scheme
 from capplan.errors import CapplanError, UsageError
+from capplan.hub.names import parse_hub_name
 from capplan.hub.permission import hub_forbidden
+from capplan.hub.repository import find_repository
 from capplan.printable import printable
+from capplan.probe.inputs.grammar import parse_argument
+from capplan.probe.target.hub_names import config_place, find_on_hub
 from capplan.report.text.styled import plain_text
 from capplan.serve.planning.data import Data
 from capplan.serve.planning.messages import MEDIA_TYPES, Outcome, Refusal, Reply, Task, TraceJob, TracesNeeded
@@ -21,6 +25,7 @@ from capplan.serve.planning.naming import (
     CONFIG_PREFIX,
     FILE_PREFIX,
     TRACE_PREFIX,
+    checked_arguments,
     checked_config,
     checked_pipeline,
     config_name,
@@ -88,11 +93,13 @@ class TaskContext(Context):
         return checked_pipeline(words)
 
     def language_model(self, words: str) -> str:
-        """Return a name of the catalogue, or of none; never one of a file or of the hub."""
+        """Return a name of the catalogue, or of none; never one of a file, and of the Hub only where it is allowed."""
+        if self.data.allows_hub and parse_hub_name(words) is not None:
+            return words
         if not _LANGUAGE_MODEL.fullmatch(words):
             raise UsageError(
-                f"{words!r} is not taken here: name a model of `capplan llm models`; the service reads no files and "
-                "downloads nothing."
+                f"{words!r} is not taken here: name a model of `capplan llm models`; the service reads no files, and "
+                "asks the Hugging Face Hub only where its operator starts it with --hub."
             )
         return words
 
@@ -112,8 +119,23 @@ class TaskContext(Context):
                 raise UsageError(f"{words} is a trace: its arguments and inputs are fixed; trace the model again.")
             held = self.data.shelf.uploaded(words.removeprefix(TRACE_PREFIX))
             return UploadedModel(held=held, words=held.target, shelf=self.data.shelf)
+        if self.data.allows_hub and parse_hub_name(words) is not None:
+            return self._hub_model(part, words)
         request = model_request(part)
         return self._served(request, None)
+
+    def _hub_model(self, part: ModelFields, words: str) -> NamedModel:
+        """Return a model of the Hub: as a config that was handed over, or as one of timm with its arguments."""
+        found = find_on_hub(replace(part, model=words).model_request()).request
+        on_hub = parse_hub_name(found.words)
+        if on_hub is None:
+            asked = model_request(replace(part, model=found.words))
+            checked_arguments(dict(map(parse_argument, found.arg)))
+            return self._served(replace(asked, arg=found.arg, input_size=found.input_size), None)
+        repository = find_repository(on_hub)
+        config = repository.json(config_place(repository) or "config.json")
+        name = f"{repository.id.rpartition('/')[2]}+{repository.commit[:7]}"
+        return self._config_model(replace(part, model="", config=None), {**config, "_name_or_path": name})
 
     def _config_model(self, part: ModelFields, config: Mapping[str, Any]) -> NamedModel:
         content = checked_config(config)
@@ -161,7 +183,7 @@ def answer(task: Task, data: Data) -> Outcome:
     """Answer a question, or return what it needs first, or the sentence that says why it has no answer."""
     case = TaskContext(task, data)
     try:
-        with hub_forbidden():
+        with hub_forbidden(is_forbidden=not data.allows_hub):
             reply = derive(task.question, case)
     except CapplanError as error:
         if case.needed:

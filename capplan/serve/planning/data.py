@@ -101,6 +101,7 @@ class Data:
         self.gpus: Gpus = load_gpus(overlays=self.overlays)
         self.prices: Prices = load_prices(self.gpus, overlays=self.overlays)
         self.results = settings.results
+        self.allows_hub = settings.allows_hub
         self.configs = Configs(folder=folders.configs)
         self.files = model_files(settings)
         self.shelf = TraceShelf(cache=folders.cache(), uploads=folders.uploads)
