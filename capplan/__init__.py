@@ -19,8 +19,11 @@ __all__ = [
     "__version__",
     "analyze",
     "calibrate",
+    "check",
     "compare",
+    "diff",
     "estimate",
+    "gpus",
     "llm",
     "load_gpus",
     "load_trace",
@@ -29,11 +32,17 @@ __all__ = [
     "memory",
     "plan",
     "prices",
+    "query",
     "read_sweep",
     "sweep",
     "trace",
     "validate",
 ]
+
+
+def __dir__() -> list[str]:
+    """Return what tab completion shows: the verbs, though none is imported yet."""
+    return sorted({*__all__, *(name for name in globals() if name.startswith("__"))})
 
 
 def __getattr__(name: str) -> Any:

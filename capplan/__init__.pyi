@@ -4,7 +4,6 @@ Made by `python -m capplan.api.stub` from the verbs' statements; do not edit.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -29,14 +28,19 @@ from capplan.core.plan.types import Plan
 from capplan.core.trace.types import Trace
 from capplan.core.workload import BatchSearch, Framework, Host, Layout, ModelSharding, Optimizer, Precision, RowOrder, SortKey, Training
 from capplan.report.procurement.types import Report
+from capplan.shapes.saved import Change, CheckedLimit
 from capplan.specs.gpus.load import Gpus
 from capplan.specs.prices import Prices
 from capplan.version import __version__ as __version__
+from pyarrow import Table
 
 class _AnalyzeAnswerShown(Shown, AnalyzeAnswer): ...
 class _FittedCalibrationShown(Shown, FittedCalibration): ...
+class _CheckedLimitsShown(Shown, tuple[CheckedLimit, ...]): ...
 class _ComparisonShown(Shown, Comparison): ...
+class _ChangesShown(Shown, tuple[Change, ...]): ...
 class _EstimateAnswerShown(Shown, EstimateAnswer): ...
+class _GpuSpecsShown(Shown, tuple[GpuSpec, ...]): ...
 class _ReportShown(Shown, Report): ...
 class _PointsShown(Shown, tuple[Point, ...]): ...
 class _MemorySummaryShown(Shown, MemorySummary): ...
@@ -142,6 +146,35 @@ def calibrate(
         UsageError: a file cannot be read, or fewer than 20 rows are usable.
     """
 
+def check(
+    plan: str,
+    *gpus: str | Gpus | Sequence[str | GpuSpec] | None,
+    batch: int,
+    specs: Sequence[str | Path] | str | None = ...,
+    utilization_fraction: float | None = ...,
+    min_throughput_per_s: float | None = ...,
+    max_latency_s: float | str | None = ...,
+    sure: bool = ...,
+) -> _CheckedLimitsShown:
+    """Check a saved plan against limits: exit 0 if it keeps all of them, 1 if it breaks one.
+
+    Args:
+        plan: What `capplan plan --format json` wrote.
+        gpus: Exact id or alias of a GPU; repeatable.
+        batch: Batch that the plan holds.
+        specs: Own GPU specs, laid over the built-in ones.
+        utilization_fraction: Share of usable memory that may be filled.
+        min_throughput_per_s: Samples per second wanted.
+        max_latency_s: Latency limit per batch, such as 50ms.
+        sure: Compare the bad end of every interval, not the expected value.
+
+    Returns:
+        What each limit came to on each GPU.
+
+    Raises:
+        UsageError: the file cannot be read or holds no such plan, or there is no such GPU.
+    """
+
 def compare(
     *models: str | nn.Module | Trace | Sequence[str | nn.Module | Trace],
     batches: Sequence[int] | str = ...,
@@ -241,6 +274,21 @@ def compare(
     Raises:
         UsageError: there is no such model or GPU, or no model is named.
         TraceError: a model could be traced under none of the conditions.
+    """
+
+def diff(
+    before: str,
+    after: str,
+    *,
+) -> _ChangesShown:
+    """Describe what changed between two plans, or two reports, that were saved as JSON.
+
+    Args:
+        before: A plan or report as JSON.
+        after: Another one.
+
+    Raises:
+        UsageError: one cannot be read, or they are not of one kind.
     """
 
 def estimate(
@@ -350,6 +398,37 @@ def estimate(
         UsageError: there is no such model or GPU; a GPU cannot run the workload; or batches are not listed.
         TraceError: the model could not be traced.
         MissingRecordingError: a trace lacks the recording of this precision, layout or mode.
+    """
+
+def gpus(
+    *,
+    vendors: Sequence[str] | str | None = ...,
+    architectures: Sequence[str] | str | None = ...,
+    min_memory: str | None = ...,
+    where: Sequence[str] | str | None = ...,
+    specs: Sequence[str | Path] | str | None = ...,
+    sort: str = ...,
+    columns: Sequence[str] | str | None = ...,
+    cpus: bool = ...,
+    new_within_days: int | None = ...,
+    announced: bool = ...,
+) -> _GpuSpecsShown:
+    """List the GPUs that capplan knows, with filters.
+
+    Args:
+        vendors: NVIDIA, AMD, ...; repeatable.
+        architectures: Hopper, ada-geforce, ...; repeatable.
+        min_memory: At least this printed memory: 24GiB.
+        where: 'bf16 >= 300 TFLOP/s', 'segment = consumer', 'tdp <= 75 W and l2 > 4MiB'; repeatable.
+        specs: Own GPU specs, laid over the built-in ones.
+        sort: Sort by this column; -COLUMN puts the largest first.
+        columns: Columns of a table, or all.
+        cpus: List the x86 CPUs of the database instead of its GPUs.
+        new_within_days: GPUs that are sold for so many days at most, by the day of their sheet.
+        announced: GPUs that are announced and not sold yet, with what is expected.
+
+    Raises:
+        UsageError: a condition cannot be read, or names an unknown column, vendor or architecture.
     """
 
 def make_report(
@@ -836,6 +915,31 @@ def prices(
     Raises:
         UsageError: `old` without `max_age_days`.
         UnknownNameError: a GPU, provider or region that no price names.
+    """
+
+def query(
+    folder: str | Path,
+    sql: str,
+    *,
+    against: str | Path | None = ...,
+    where: Sequence[str] | str | None = ...,
+    threshold: float | str = ...,
+    limit: int | None = ...,
+) -> Table:
+    """Ask the results of a sweep.
+
+    The columns are listed in docs/sweeps.md; latency_s, total_bytes, usd_per_million_samples and fits are among them. `regressions` exits with 1 where something got worse, and with 2 where nothing can be compared.
+
+    Args:
+        folder: What `capplan sweep -o` wrote.
+        sql: A query of the table `sweep` in DuckDB's SQL, or cheapest, fastest, quickest, fits, failures, regressions.
+        against: Older results: the table `old`.
+        where: Rows a named question is about, such as "gpu = 'l4'"; repeatable.
+        threshold: Changes up to this share are no regressions.
+        limit: At most so many rows.
+
+    Raises:
+        UsageError: the folder holds no results, the query is refused, or nothing can be compared.
     """
 
 def sweep(

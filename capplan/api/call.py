@@ -8,7 +8,9 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from capplan.api.signatures import LLM_OBJECTS, OBJECTS, signature
 from capplan.errors import CapplanError, UsageError, nearest_names
+from capplan.files import write_file
 from capplan.verbs.statement.contract import Look, Verb, worded_answer
 from capplan.verbs.statement.local import LocalContext
 from capplan.verbs.statement.options import Door, Field, words_at
@@ -52,7 +54,8 @@ def python_function(verb: Verb[Any, Any], name: str) -> Callable[..., Any]:
     ask.__name__ = ask.__qualname__ = name
     ask.__doc__ = docstring(verb)
     ask.__module__ = "capplan"
-    ask.__signature__ = _signature(fields, places)  # type: ignore[attr-defined]  # inspect reads it
+    objects = LLM_OBJECTS if verb.path.startswith("llm ") else OBJECTS
+    ask.__signature__ = signature(fields, places, objects=objects)  # type: ignore[attr-defined]  # inspect reads it
     return ask
 
 
@@ -102,9 +105,11 @@ def answer_call(verb: Verb[Any, Any], name: str, options: Mapping[str, Any]) -> 
 
 
 def _in_its_number(option: str, known: Mapping[str, Field]) -> str:
-    """Return the name of a field for its singular or plural: batch and batches, gpu and gpus."""
+    """Return the name of a field for its singular or plural, or for its option: batch, gpu, max_latency."""
     forms = (f"{option}s", f"{option}es", option.removesuffix("s"), option.removesuffix("es"))
-    return option if option in known else next((form for form in forms if form in known), option)
+    by_option = {field.file_key: field.name for field in known.values()}
+    named = option if option in known else next((form for form in forms if form in known), option)
+    return named if named in known else by_option.get(option, option)
 
 
 def _input_words(inputs: Any) -> Any:
@@ -246,15 +251,6 @@ def _is_plain(value: Any) -> bool:
         return False
 
 
-def _signature(fields: Sequence[Field], places: Sequence[Field]) -> inspect.Signature:
-    parameters = []
-    for field in fields:
-        kind = inspect.Parameter.POSITIONAL_OR_KEYWORD if field in places else inspect.Parameter.KEYWORD_ONLY
-        default = inspect.Parameter.empty if field in places else field.default
-        parameters.append(inspect.Parameter(field.name, kind, default=default, annotation=field.type))
-    return inspect.Signature(sorted(parameters, key=lambda parameter: parameter.kind))
-
-
 def docstring(verb: Verb[Any, Any]) -> str:
     """Return what Python's help shows of a verb: its summary, each field, and what it returns and raises."""
     fields = verb.fields_at(Door.PYTHON)
@@ -310,6 +306,35 @@ class Shown:
         if asked.verb.sections is None:
             raise UsageError(f"the answer of {asked.verb.path} has no rows to make a frame of; print() shows it.")
         return pandas.DataFrame(records(asked.verb.sections([_whole(self)], asked.question)))
+
+    @property
+    def table(self) -> str:
+        """The whole answer as text, every row of its tables, where print shows what fits a screen."""
+        from capplan.report.render import render
+        from capplan.report.sections import Format
+
+        asked = _asked(self)
+        if asked.verb.sections is None:
+            return str(self)
+        return render(asked.verb.sections([_whole(self)], asked.question), Format.TABLE)
+
+    def save(self, path: "str | Path", *, force: bool = False) -> None:
+        """Write the answer to a file in the format that its extension names, as `-o` of the command does.
+
+        Args:
+            path: the file: `.json`, and what else the verb writes, such as `.csv`, `.html` or `.trace.json.gz`.
+            force: replace a file that holds something else.
+
+        Raises:
+            UsageError: the answer has no such format, or the file holds something else.
+        """
+        asked, target = _asked(self), Path(path)
+        chosen = {"txt": "table"}.get(target.suffix.removeprefix("."), target.suffix.removeprefix("."))
+        look = Look(format=chosen)
+        content = asked.verb.write([_whole(self)], asked.verb.finalize(asked.question, look), look)
+        if isinstance(content, list):
+            content = str(self)
+        write_file(target, content if isinstance(content, bytes) else content.encode(), force=force)
 
     def __str__(self) -> str:
         from capplan.report.text.styled import plain_text

@@ -6,15 +6,15 @@
 import textwrap
 from collections.abc import Mapping
 from dataclasses import is_dataclass
-from datetime import date
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from capplan.api import served, verbs
 from capplan.api.call import docstring, positional_fields
+from capplan.api.signatures import LLM_OBJECTS, OBJECTS, type_words
 from capplan.verbs.statement.contract import Verb
-from capplan.verbs.statement.options import Door, Field, plain_types
+from capplan.verbs.statement.options import Door
 from capplan.verbs.statement.registry import PYTHON_NAMES, find_verb, llm_names
 
 PATH = Path(__file__).parents[1] / "__init__.pyi"
@@ -28,7 +28,6 @@ Made by `python -m capplan.api.stub` from the verbs' statements; do not edit.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -59,15 +58,6 @@ def methods() -> dict[str, Verb[Any, Any]]: ...
 def places(verb: Verb[Any, Any]) -> tuple[Field, ...]: ...
 
 class ServedVerbs:"""
-_OBJECTS = {
-    "model": "str | nn.Module | Trace",
-    "models": "str | nn.Module | Trace | Sequence[str | nn.Module | Trace]",
-    "inputs": "Sequence[str] | Callable[[int], Any]",
-    "gpus": "str | Gpus | Sequence[str | GpuSpec] | None",
-    "gpu": "str | GpuSpec | None",
-    "definition": "str | Path | Mapping[str, Any]",
-}
-"""Types of the fields in whose place Python callers may hand over objects."""
 
 
 def stub() -> str:
@@ -81,14 +71,13 @@ def stub() -> str:
     imports |= {"capplan.core.trace.types": {"Trace"}, "capplan.specs.gpus.load": {"Gpus"}}
     imports |= {"capplan.core.gpus.spec": {"GpuSpec"}, "capplan.core.workload": {"Training"}}
     imports["capplan.api.verbs"] = {f"{name} as {name}" for name in _written_by_hand()}
-    return _HEAD + _signatures(asked, imports, _OBJECTS)
+    return _HEAD + _signatures(asked, imports, OBJECTS)
 
 
 def llm_stub() -> str:
     """Return the content of the stub of `capplan.llm`."""
     asked = {name: find_verb(path) for name, path in llm_names().items()}
-    objects = {"gpus": "str | Gpus | Sequence[str] | None"}
-    return _LLM_HEAD + _signatures(asked, {"capplan.specs.gpus.load": {"Gpus"}}, objects)
+    return _LLM_HEAD + _signatures(asked, {"capplan.specs.gpus.load": {"Gpus"}}, LLM_OBJECTS)
 
 
 def served_stub() -> str:
@@ -114,8 +103,8 @@ def served_stub() -> str:
 
 def _method(name: str, verb: Verb[Any, Any]) -> str:
     stated, places = verb.fields_at(Door.HTTP), served.places(verb)
-    positional = [f"    {field.wire}: {_type(field, _SERVED)} = ...," for field in places]
-    named = [f"    {field.wire}: {_type(field, _SERVED)} = ...," for field in stated if field not in places]
+    positional = [f"    {field.wire}: {type_words(field, _SERVED)} = ...," for field in places]
+    named = [f"    {field.wire}: {type_words(field, _SERVED)} = ...," for field in stated if field not in places]
     lines = [f"def {name}(", "    self,", *positional, "    *,", *named, "    format: str = ...,", ") -> Any:"]
     return "\n".join([*lines, f'    """{verb.summary.splitlines()[0]}"""', ""])
 
@@ -155,35 +144,14 @@ def _written_by_hand() -> list[str]:
 def _function(name: str, verb: Verb[Any, Any], returns: str, objects: Mapping[str, str]) -> str:
     fields = verb.fields_at(Door.PYTHON)
     places = positional_fields(verb)
-    positional = [f"    {'*' if field.is_list else ''}{field.name}: {_type(field, objects)}," for field in places]
+    positional = [f"    {'*' if field.is_list else ''}{field.name}: {type_words(field, objects)}," for field in places]
     star = [] if any(line.lstrip().startswith("*") for line in positional) else ["    *,"]
-    named = [f"    {field.name}: {_type(field, objects)} = ...," for field in fields if field not in places]
+    named = [f"    {field.name}: {type_words(field, objects)} = ...," for field in fields if field not in places]
     if any(field.name == "train" for field in fields):
         named.append("    training: Training | bool | None = ...,")
     text = "\n".join(f"    {line}".rstrip() for line in docstring(verb).splitlines())
     lines = [f"def {name}(", *positional, *star, *named, f") -> {returns}:", f'    """{text.strip()}', '    """', ""]
     return "\n".join(lines)
-
-
-def _type(field: Field, objects: Mapping[str, str]) -> str:
-    if field.name in objects:
-        return objects[field.name]
-    if field.option.words is not None:
-        return field.option.words.python + (" | None" if field.default is None else "")
-    if field.is_mapping:
-        return "Mapping[str, Any]"
-    empty = " | None" if field.default is None or field.is_list else ""
-    if field.enumeration is not None:
-        one = f"{field.enumeration.__name__} | str"
-        return f"Sequence[{one}] | str{empty}" if field.is_list else f"{one}{empty}"
-    if field.is_list:
-        (kind,) = plain_types(field.item)
-        item = "str | Path" if kind is Path else kind.__name__
-        return f"Sequence[{item}] | {item if kind is int else 'str'}{empty}"
-    (kind,) = field.kinds
-    return {Path: "str | Path", date: "date | str"}.get(
-        kind, kind.__name__ if isinstance(kind, type) else "str"
-    ) + empty
 
 
 if __name__ == "__main__":

@@ -7,6 +7,12 @@ from importlib import import_module
 from typing import Any
 
 
+def __dir__() -> list[str]:
+    """Return what tab completion shows: the verbs, though none is imported yet."""
+    names = import_module("capplan.verbs.statement.registry").llm_names()
+    return sorted({*names, *(name for name in globals() if name.startswith("__"))})
+
+
 def __getattr__(name: str) -> Any:
     """Return the function that asks a verb about language models; it is made when it is first asked for.
 

@@ -63,6 +63,7 @@ DIFF = Verb(
     document=laid_out_by("capplan.shapes.saved:DIFF"),
     schema="diff",
     effort=Effort.SHORT,
+    in_python=tuple,
     returns="capplan.shapes.saved:Change[]",
 )
 

@@ -377,6 +377,21 @@ class Plan:
             return self.recommended[0].fit
         return self.fits[0] if self.fits else None
 
+    @property
+    def cheapest(self) -> Fit | None:
+        """The cheapest fit; None where none has a price."""
+        return self.best(Criterion.CHEAPEST)
+
+    @property
+    def fastest(self) -> Fit | None:
+        """The fastest fit with a price; None where none has one."""
+        return self.best(Criterion.FASTEST_PRICED)
+
+    @property
+    def smallest(self) -> Fit | None:
+        """The fit on the GPU with the least memory; None where nothing fits."""
+        return self.best(Criterion.SMALLEST)
+
     def gpus_for_rate(self, fit: Fit) -> int | None:
         """Return how many GPUs carry the load, each at the low end of its throughput; None without a load."""
         return gpus_for_rate(self.limits, fit.latency)

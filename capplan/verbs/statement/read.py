@@ -153,8 +153,11 @@ def bounded_type(field: Field) -> Any:
 def _shaped(field: Field, value: Any, *, door: Door) -> Any:
     """Wrap one value in a list where several are wanted, and unwrap the only item where one is.
 
-    A set is put into the order of its texts, so that the same question has the same answer in every process.
+    A set is put into the order of its texts, so that the same question has the same answer in every process. A path
+    that Python hands over stands for its text.
     """
+    if isinstance(value, Path) and door is Door.PYTHON and field.kinds == (str,):
+        value = str(value)
     if field.is_list:
         if isinstance(value, set | frozenset):
             value = sorted(value, key=str)
