@@ -279,7 +279,6 @@ def compare(
 def diff(
     before: str,
     after: str,
-    *,
 ) -> _ChangesShown:
     """Describe what changed between two plans, or two reports, that were saved as JSON.
 

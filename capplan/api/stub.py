@@ -145,8 +145,8 @@ def _function(name: str, verb: Verb[Any, Any], returns: str, objects: Mapping[st
     fields = verb.fields_at(Door.PYTHON)
     places = positional_fields(verb)
     positional = [f"    {'*' if field.is_list else ''}{field.name}: {type_words(field, objects)}," for field in places]
-    star = [] if any(line.lstrip().startswith("*") for line in positional) else ["    *,"]
     named = [f"    {field.name}: {type_words(field, objects)} = ...," for field in fields if field not in places]
+    star = ["    *,"] if named and not any(line.lstrip().startswith("*") for line in positional) else []
     if any(field.name == "train" for field in fields):
         named.append("    training: Training | bool | None = ...,")
     text = "\n".join(f"    {line}".rstrip() for line in docstring(verb).splitlines())
