@@ -28,6 +28,7 @@ Made by `python -m capplan.api.stub` from the verbs' statements; do not edit.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from datetime import date
 from pathlib import Path
 from typing import Any
 
