@@ -1,8 +1,9 @@
 """Word what the Hugging Face Hub refuses, and what keeps it from being asked."""
 
+from collections.abc import Iterable
 from typing import Any, ClassVar
 
-from capplan.errors import UsageError
+from capplan.errors import UsageError, nearest_names
 
 _TOKEN = "run `hf auth login`, or set HF_TOKEN"
 
@@ -23,6 +24,12 @@ class UnreachableError(HubError):
     """The Hub cannot be asked now: what was fetched earlier may answer in its place."""
 
     exit_code: ClassVar[int] = 5
+
+
+def with_nearest(error: HubError, words: str, known: Iterable[str]) -> HubError:
+    """Return the error with the names nearest to what was asked for, of those that are built in."""
+    nearest = nearest_names(words, known)
+    return type(error)(f"{error} Of what is built in, did you mean {', '.join(nearest)}?") if nearest else error
 
 
 def missing_library(name: str) -> UnreachableError:

@@ -13,6 +13,7 @@ from typing import Any
 from capplan.errors import UnknownNameError, UsageError
 from capplan.files import is_file, read_file
 from capplan.hub.names import parse_hub_name
+from capplan.hub.refusals import NotOnHubError, UnreachableError, with_nearest
 from capplan.hub.repository import HubRepository, find_repository
 from capplan.strict_json import LARGEST_TEXT_BYTES, JsonError, read_json
 
@@ -85,7 +86,10 @@ def find_index(name: str) -> DiffusersIndex:
     if is_file(folder / "model_index.json"):
         return _of_folder(folder)
     if (on_hub := parse_hub_name(name)) is not None:
-        return _of_repository(find_repository(on_hub))
+        try:
+            return _of_repository(find_repository(on_hub))
+        except (NotOnHubError, UnreachableError) as error:
+            raise with_nearest(error, on_hub.repository, models) from error
     hint = "For another one, name its repository as ORG/NAME, or a folder with its model_index.json."
     raise UnknownNameError("diffusers pipeline", name, models, hint=hint)
 

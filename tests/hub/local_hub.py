@@ -176,6 +176,7 @@ def running_hub() -> Iterator[LocalHub]:
     hub = LocalHub()
     server = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_Handler,), {"hub": hub}))
     server.daemon_threads = True
+    server.handle_error = lambda *_: None  # a client that has read enough closes the connection
     hub.address = f"http://127.0.0.1:{server.server_port}"
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
     thread.start()

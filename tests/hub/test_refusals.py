@@ -111,7 +111,7 @@ def test_a_renamed_repository_is_followed_and_named(hub):
 
 
 def test_a_missing_repository_names_what_is_built_in(hub):
-    assert "Built in is qwen3-8b" in str(refusal("hf:Qwen/Qwen3-8b-of-mine").args[0])
+    assert "Of what is built in, did you mean qwen3-8b" in str(refusal("hf:Qwen/Qwen3-8b-of-mine").args[0])
     error = refusal("me/resnet5", asked)
     assert "neither here nor on the Hugging Face Hub" in str(error)
     assert "resnet50" in str(error)

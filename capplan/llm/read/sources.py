@@ -4,10 +4,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from capplan.errors import SpecError, nearest_names
+from capplan.errors import SpecError
 from capplan.files import is_dir, is_file, read_file
 from capplan.hub.names import HubName, parse_hub_name
-from capplan.hub.refusals import NotOnHubError, UnreachableError
+from capplan.hub.refusals import NotOnHubError, UnreachableError, with_nearest
 from capplan.llm.core.model_query import LanguageModel
 from capplan.llm.read.catalogue import catalogue_ids, find_in_catalogue, unknown_model
 from capplan.llm.read.checkpoint import INDEX, PART, gguf_parts, indexed_files, model_of_config, model_of_gguf
@@ -53,10 +53,8 @@ def find_model(name: str) -> LanguageModel:
 def _from_hub(name: HubName) -> LanguageModel:
     try:
         return model_of_hub(name)
-    except NotOnHubError as error:
-        nearest = nearest_names(name.repository.rpartition("/")[2], catalogue_ids())
-        meant = f" Built in is {', '.join(nearest)}." if nearest else ""
-        raise NotOnHubError(f"{error}{meant}") from error
+    except (NotOnHubError, UnreachableError) as error:
+        raise with_nearest(error, name.repository.rpartition("/")[2], catalogue_ids()) from error
 
 
 def _from_hub_first(name: HubName) -> LanguageModel:

@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from capplan.errors import UsageError, nearest_names
+from capplan.errors import UsageError
 from capplan.hub.names import HubName, parse_hub_name
-from capplan.hub.refusals import NotOnHubError
+from capplan.hub.refusals import NotOnHubError, with_nearest
 from capplan.hub.repository import HubRepository, base_of_adapter, find_repository
 from capplan.probe.diffusers_index import published_name
 from capplan.probe.inputs.grammar import ModelRequest
@@ -59,9 +59,7 @@ def found_repository(name: HubName) -> HubRepository:
         return find_repository(name)
     except NotOnHubError as error:
         known = {model for library in ZOOS for model in source_names(library)}
-        nearest = nearest_names(name.repository.rpartition("/")[2], known)
-        meant = f" Built in is {', '.join(nearest)}." if nearest else ""
-        raise NotOnHubError(f"{error}{meant}") from error
+        raise with_nearest(error, name.repository.rpartition("/")[2], known) from error
 
 
 def is_pipeline(words: str) -> bool:
