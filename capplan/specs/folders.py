@@ -13,6 +13,7 @@ CPUS = "cpus"
 ENVIRONMENT_VARIABLE = "CAPPLAN_SPECS"
 PRICES_VARIABLE = "CAPPLAN_PRICES"
 CALIBRATIONS_VARIABLE = "CAPPLAN_CALIBRATIONS"
+MEASURED_VARIABLE = "CAPPLAN_MEASURED"
 
 
 def built_in_folder() -> Path:
@@ -62,6 +63,21 @@ def _folder_named_by(variable: str) -> Path | None:
 def own_folder() -> Path:
     """Return where the user's own specs lie without being named: gpu_specs in capplan's configuration folder."""
     return config_folder() / "gpu_specs"
+
+
+def own_measured_runs() -> tuple[Path, ...]:
+    """Return the tables of serving runs of a team: the .csv files of the folder that CAPPLAN_MEASURED names.
+
+    Without it they are those of `measured` in the user's configuration folder, where there is one.
+
+    Raises:
+        SpecError: CAPPLAN_MEASURED names no folder.
+    """
+    named = os.environ.get(MEASURED_VARIABLE)
+    folder = Path(named) if named else config_folder() / "measured"
+    if named and not is_dir(folder):
+        raise SpecError(f"{MEASURED_VARIABLE} names {folder}, which is no folder.")
+    return tuple(sorted(folder.glob("*.csv"))) if is_dir(folder) else ()
 
 
 def own_overlays() -> tuple[Path, ...]:

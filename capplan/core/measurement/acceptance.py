@@ -93,6 +93,14 @@ class Acceptance:
         return None
 
 
+def _remark_if(differs: bool) -> FindingMark:
+    return FindingMark.REMARK if differs else FindingMark.KEPT
+
+
+def _refused_if(differs: bool) -> FindingMark:
+    return FindingMark.REFUSED if differs else FindingMark.KEPT
+
+
 def machine_findings(
     gpu: GpuSpec, count: int, delivered: Sequence[DeliveredGpu], *, shares_matrices: bool
 ) -> Iterator[MachineFinding]:
@@ -124,7 +132,7 @@ def machine_findings(
         slow = [link for link in links if not link.startswith("NV") and link != "XGMI"]
         yield MachineFinding(
             what="links between GPUs", planned="NVLink or XGMI", found=", ".join(sorted(set(links))),
-            mark=FindingMark.REFUSED if slow else FindingMark.KEPT, source=right[0].source,
+            mark=_refused_if(bool(slow)), source=right[0].source,
         )  # fmt: skip
 
 
@@ -134,29 +142,29 @@ def _device_findings(gpu: GpuSpec, each: DeliveredGpu, name: str) -> Iterator[Ma
         is_less = each.memory_bytes < planned_bytes * (1 - _MEMORY_TOLERANCE)
         yield MachineFinding(
             what=f"{name}, memory", planned=format_bytes(planned_bytes), found=format_bytes(each.memory_bytes),
-            mark=FindingMark.REFUSED if is_less else FindingMark.KEPT, source=each.source,
+            mark=_refused_if(is_less), source=each.source,
         )  # fmt: skip
     if each.power_limit_w is not None and gpu.tdp_w is not None:
         is_less = each.power_limit_w < gpu.tdp_w * (1 - _POWER_TOLERANCE)
         yield MachineFinding(
             what=f"{name}, power limit", planned=format_watts(gpu.tdp_w), found=format_watts(each.power_limit_w),
-            mark=FindingMark.REMARK if is_less else FindingMark.KEPT, source=each.source,
+            mark=_remark_if(is_less), source=each.source,
         )  # fmt: skip
     if each.max_clock_hz is not None and gpu.boost_clock_hz is not None:
         is_less = each.max_clock_hz < gpu.boost_clock_hz * (1 - _CLOCK_TOLERANCE)
         yield MachineFinding(
             what=f"{name}, highest clock", planned=f"{gpu.boost_clock_hz / 1e6:.0f} MHz",
-            found=f"{each.max_clock_hz / 1e6:.0f} MHz", mark=FindingMark.REMARK if is_less else FindingMark.KEPT, source=each.source,
+            found=f"{each.max_clock_hz / 1e6:.0f} MHz", mark=_remark_if(is_less), source=each.source,
         )  # fmt: skip
     if each.ecc_on is not None:
         yield MachineFinding(
             what=f"{name}, ECC", planned="on", found="on" if each.ecc_on else "off",
-            mark=FindingMark.KEPT if each.ecc_on else FindingMark.REMARK, source=each.source,
+            mark=_remark_if(not each.ecc_on), source=each.source,
         )  # fmt: skip
     if each.uncorrected_errors is not None:
         yield MachineFinding(
             what=f"{name}, uncorrected memory errors", planned="0", found=str(each.uncorrected_errors),
-            mark=FindingMark.REFUSED if each.uncorrected_errors else FindingMark.KEPT, source=each.source,
+            mark=_refused_if(each.uncorrected_errors > 0), source=each.source,
         )  # fmt: skip
 
 
@@ -176,6 +184,6 @@ def time_finding(what: str, measured_s: float, planned_s: Interval, *, source: s
 def rate_finding(what: str, measured_per_s: float, planned_per_s: Interval, *, source: str) -> MachineFinding:
     """Compare a measured rate with the interval of the plan: one below it refuses the machine, above it is a remark."""
     is_less, is_more = measured_per_s < planned_per_s.low, measured_per_s > planned_per_s.high
-    mark = FindingMark.REFUSED if is_less else FindingMark.REMARK if is_more else FindingMark.KEPT
+    mark = FindingMark.REFUSED if is_less else _remark_if(is_more)
     ends = f"{format_rate(planned_per_s.low)} to {format_rate(planned_per_s.high)}"
     return MachineFinding(what=what, planned=ends, found=format_rate(measured_per_s), mark=mark, source=source)

@@ -269,8 +269,11 @@ class MeasuredRunFields:
         return tuple(run for path in self.measured for run in read_measured_run(path))
 
     def named_runs(self) -> "tuple[MeasuredRun, ...]":
-        """Return the runs of the files where several deployments are compared."""
-        runs = self.measured_runs()
+        """Return the runs of the files where several deployments are compared, and those of the team's folder."""
+        from capplan.llm.read.measured_run import read_measured_run
+        from capplan.specs.folders import own_measured_runs
+
+        runs = tuple(run for path in (*own_measured_runs(), *self.measured) for run in read_measured_run(path))
         for run in runs:
             if not run.model:
                 raise UsageError(

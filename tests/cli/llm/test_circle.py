@@ -74,6 +74,9 @@ def test_the_circle_from_metrics_to_the_next_plan(run: Run, tmp_path: Path, monk
 
     answer = json.loads(run("llm", "plan", *DEPLOYMENT, "--load", load, "--measured", rows, "--json").stdout)
     assert "measured run" in answer["recommended"]["evidence"]
+    monkeypatch.setenv("CAPPLAN_MEASURED", str(tmp_path))  # the folder of a team
+    answer = json.loads(run("llm", "plan", *DEPLOYMENT, "--load", load, "--json").stdout)
+    assert "measured run" in answer["recommended"]["evidence"]
     judged = run("llm", "validate", rows, "--json")
     assert judged.exit_code == 0, judged.stderr
 
