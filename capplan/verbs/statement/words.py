@@ -51,10 +51,16 @@ def _quantity(units: Mapping[str, float]) -> Callable[[Any, str], Any]:
     return read
 
 
+def _write_time(value: float) -> str:
+    """Write seconds, or days where it is whole days."""
+    days = value / SECONDS["d"]
+    return f"{days:.12g}d" if days >= 1 and days == int(days) else f"{value:.12g}s"
+
+
 TIME = Words(
     python="float | str",
     read=_quantity(SECONDS),
-    write=lambda value: f"{value:.12g}s",
+    write=_write_time,
     wire=float | _Text,
     is_number=True,
 )
