@@ -3,6 +3,7 @@
 import inspect
 import shlex
 from collections.abc import Mapping, Sequence
+from copy import copy
 from importlib import import_module
 from typing import Any, ClassVar
 
@@ -15,8 +16,10 @@ from capplan.errors import UnknownNameError, UsageError, nearest_names
 from capplan.verbs.statement.options import Topic
 from capplan.verbs.statement.registry import VERBS, find_verb
 
-_OF_ANSWERS = frozenset({"color", "format_", "json_", "output", "force", "help"})
+_OF_ANSWERS = frozenset({"color", "format_", "json_", "output", "force", "help", "help_all"})
 """Options about how an answer is written, which every command has."""
+_MOST_SHOWN = 18
+"""Commands with more parameters show those that most questions use."""
 _FEWEST_GROUPED = 9
 """Commands with fewer options list them under one heading."""
 OTHER_COMMANDS = "More"
@@ -155,7 +158,7 @@ def _verb_group(path: str) -> typer.Typer:
 
 def _verb_command(name: str, verb: Any) -> Any:
     """Build the command of a verb, its options under the headings that the verb states."""
-    from capplan.cli.prompts import command_function, topics_of
+    from capplan.cli.prompts import command_function, topics_of, unusual_of
 
     single = typer.Typer(add_completion=False, rich_markup_mode=None)
     if verb.goes_to_files:
@@ -165,14 +168,28 @@ def _verb_command(name: str, verb: Any) -> Any:
     else:
         single.command(name)(command_function(verb))
     command: Any = get_command(single)
-    topics = topics_of(verb)
+    topics, unusual = topics_of(verb), unusual_of(verb)
     for parameter in command.params:
         parameter.topic = topics.get(parameter.name)
+        parameter.is_unusual = len(command.params) > _MOST_SHOWN and parameter.name in unusual
     return command
 
 
 class TopicCommand(TyperCommand):
-    """A command whose help shows its examples before its options, and these by topic."""
+    """A command whose help shows its examples before its options, and these by topic.
+
+    Where it has many, `--help` shows those that most questions use, and `--help-all` every one.
+    """
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Return all parameters, with the option that shows help on every one where help leaves some out."""
+        parameters: list[Any] = super().get_params(ctx)
+        if not any(getattr(parameter, "is_unusual", False) for parameter in parameters):
+            return parameters
+        help_all: Any = copy(self.get_help_option(ctx))
+        help_all.name, help_all.opts = "help_all", ["--help-all"]
+        help_all.callback, help_all.help = _show_all, "Show every option and exit."
+        return [*parameters, help_all]
 
     def make_parser(self, ctx: Any) -> Any:
         """Return the parser of the command's words, which refuses an option that is given twice.
@@ -205,6 +222,8 @@ class TopicCommand(TyperCommand):
         arguments: list[Any] = []
         options: list[tuple[Topic, Any]] = []
         for parameter in self.get_params(ctx):
+            if getattr(parameter, "is_unusual", False) and not ctx.meta.get(_SHOWS_ALL):
+                continue
             record = parameter.get_help_record(ctx)
             if record is not None and parameter.param_type_name == "argument":
                 name, _, _ = record[0].partition(" <")  # typer adds the type: MODEL <str>
@@ -219,6 +238,17 @@ class TopicCommand(TyperCommand):
             if rows:
                 with formatter.section(heading(title)):
                     formatter.write_dl(rows)
+
+
+_SHOWS_ALL = "capplan.help_all"
+
+
+def _show_all(ctx: Any, _parameter: Any, value: bool) -> None:
+    """Print the help with every option, and end the command."""
+    if value and not ctx.resilient_parsing:
+        ctx.meta[_SHOWS_ALL] = True
+        typer.echo(ctx.get_help(), color=ctx.color)
+        ctx.exit()
 
 
 def give_topics(command: Any) -> None:

@@ -190,6 +190,12 @@ def topics_of(verb: Verb[Any, Any]) -> dict[str, Topic]:
     return {parameter_name(verb, field): field.option.topic for field in verb.fields_at(Door.COMMAND)}
 
 
+def unusual_of(verb: Verb[Any, Any]) -> frozenset[str]:
+    """Return the parameters that short help leaves out."""
+    hidden = frozenset(parameter_name(verb, field) for field in verb.fields_at(Door.COMMAND) if not field.is_usual)
+    return hidden | {"color"}
+
+
 def parameter_name(verb: Verb[Any, Any], field: Field) -> str:
     """Return the name of a field's parameter: the field's, in the plural where a command takes several models."""
     return "models" if field.option.is_argument and verb.takes_several else field.name

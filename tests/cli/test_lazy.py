@@ -26,7 +26,7 @@ def test_help_lists_every_command_once_under_its_topic(run: Run) -> None:
 
 
 def test_help_says_what_to_write_in_plain_words(run: Run) -> None:
-    text = " ".join(run("llm", "plan", "--help").stdout.split())
+    text = " ".join(run("llm", "plan", "--help-all").stdout.split())
     assert "--tp N Tensor parallelism; repeatable. [at least 1]" in text  # the upper bound only guards
     assert "--days-per-week N Days of a week with load. [from 1 to 7] [default: 7]" in text
     assert "--format table|json|csv|md" in text

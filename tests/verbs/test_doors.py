@@ -1,6 +1,7 @@
 """Every door offers the fields that a verb's question states for it, and no others."""
 
 import inspect
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -209,3 +210,14 @@ def test_arguments_of_a_function_may_be_given_by_place_once() -> None:
         capplan.sweep({"models": ["resnet18"]}, "folder", output="other")
     with pytest.raises(TypeError, match="missing required argument: 'output'"):
         capplan.sweep({"models": ["resnet18"]})
+
+
+@pytest.mark.parametrize("words", ["plan", "llm plan", "llm simulate", "report", "measure"])
+def test_help_shows_the_usual_options_and_help_all_every_one(words: str) -> None:
+    short, whole = (CliRunner().invoke(app, [*words.split(), word]).output for word in ("--help", "--help-all"))
+    fields = find_verb(words).fields_at(Door.COMMAND)
+    assert "--help-all" in short
+    assert len(short.splitlines()) <= 66
+    for field in fields:
+        assert re.search(rf"{field.flag}\b", whole) or field.option.is_argument, field.flag
+        assert field.is_usual or not re.search(rf"^  (-\w, )?{field.flag}\b(?!-)", short, re.MULTILINE), field.flag
