@@ -121,11 +121,11 @@ def test_commands_turn_words_into_a_request_and_render_the_answer() -> None:
 
 
 LINES = {
-    "api": 1100, "app": 9500, "cli": 2100, "core": 27400, "llm": 22400, "probe": 18800, "processes": 500,
-    "report": 14100, "serve": 6400, "shapes": 3600, "specs": 7300, "verbs": 10100,
+    "api": 1150, "app": 11100, "cli": 2100, "core": 28600, "hub": 700, "llm": 23900, "probe": 18950, "processes": 500,
+    "report": 14200, "serve": 6600, "shapes": 4050, "specs": 7650, "verbs": 11350,
 }  # fmt: skip
 """The most lines that the modules of a package may have; a package that needs more says why where it raises this."""
-CLASSES = 1360
+CLASSES = 1460
 """The most classes of the whole program."""
 
 

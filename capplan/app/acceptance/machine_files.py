@@ -1,7 +1,7 @@
 """Read what a machine is from recorded outputs of `nvidia-smi -q`, `nvidia-smi topo -m` and `rocm-smi --json`.
 
 Forms by NVIDIA's "nvidia-smi" manual (docs.nvidia.com/deploy/nvidia-smi) and ROCm's "ROCm SMI" reference with
-`--showproductname --showmeminfo vram --showmaxpower --showdriverversion --json`; looked up on 2026-11-27.
+`--showproductname --showmeminfo vram --showmaxpower --showdriverversion --json`; rows and keys from memory.
 """
 
 import re

@@ -96,8 +96,8 @@ def _append(into: Block, at_s: float, prompt: float, answer: float, *rest: float
 class TraceTable(LogForm):
     """A table of requests with times and tokens: the public traces of Azure and BurstGPT.
 
-    Sources: Azure/AzurePublicDataset, AzureLLMInferenceDataset2023.md and 2024.md; HPMLL/BurstGPT, README, whose
-    requests without an answer failed. Both looked up on 2026-11-27.
+    Sources: Azure/AzurePublicDataset, AzureLLMInferenceDataset2023.md (at 1a61e6c); HPMLL/BurstGPT, README, whose
+    requests without an answer failed. Both looked up on 2026-11-27; the trace of 2024 is read alike, from memory.
     """
 
     _FORMS = (
@@ -181,7 +181,7 @@ class UsageLines(LogForm):
     """JSON lines: records with OpenAI's `usage`, or LiteLLM's standard logging payload.
 
     Sources: OpenAI API reference, chat completion, response and batch output objects; LiteLLM, "StandardLoggingPayload
-    Specification", https://docs.litellm.ai/docs/proxy/logging_spec. Looked up on 2026-11-27.
+    Specification", https://docs.litellm.ai/docs/proxy/logging_spec. Names from memory.
     """
 
     name = "usage records"
@@ -233,7 +233,8 @@ def _apache_time_s(text: bytes) -> float:
 class AccessLog(LogForm):
     """An access log: nginx's `combined` format, or Envoy's default one; of a line only time, status and duration.
 
-    Sources: nginx, ngx_http_log_module; Envoy, "Access logging", default format string. Looked up on 2026-11-27.
+    Sources: Envoy, "Access logging", default format string (1.20), looked up on 2026-11-27; nginx, ngx_http_log_module,
+    from memory.
     """
 
     _NGINX = re.compile(

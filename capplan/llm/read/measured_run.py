@@ -116,7 +116,7 @@ def _benchmark_run(document: Mapping[str, Any], path: Path, line: int) -> Measur
 def _guidellm_run(document: Any, path: Path, line: int) -> MeasuredRun:
     """Read one benchmark of guidellm's report: means of the requests that succeeded.
 
-    Names by its `metrics` object (guidellm 0.3 to 0.7; looked up on 2026-11-27).
+    Names by its `metrics` object (guidellm 0.3 to 0.7; in part from memory).
     """
     metrics = document.get("metrics") if isinstance(document, dict) else None
     means: dict[str, float] = {}
