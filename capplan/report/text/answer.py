@@ -40,6 +40,8 @@ from capplan.wording import as_options
 
 WIDTH = 100
 MOST_LINES = 20
+_LEAST_ROWS, _USUAL_WIDTH = 3, 80
+"""GPUs that the table shows on a terminal of usual width, whatever the remarks take."""
 _MOST_BATCH_COLUMNS = 4
 _MOST_MISSES = 8
 _WORTH_TELLING = 0.02
@@ -80,7 +82,8 @@ def answer_lines(plan: Plan, *, width: int = WIDTH, selection: Selection | None 
     )
     below = folded([*energy_lines(plan), *_changes_lines(plan, width), *_fits_lines(plan, width)])
     closing = folded(_remark_lines(plan, chosen.ids(plan, SHORTLIST_LENGTH), width), indent=6)
-    room = None if chosen.top is not None else max(1, MOST_LINES - len(above) - len(below) - len(closing) - 2)
+    least = _LEAST_ROWS if width >= _USUAL_WIDTH else 1
+    room = None if chosen.top is not None else max(least, MOST_LINES - len(above) - len(below) - len(closing) - 2)
     ids = chosen.ids(plan, room)
     table = [line(""), *_table(plan, ids, width=width)] if ids else []
     return [*above, *table, *below, *folded(_remark_lines(plan, ids, width), indent=6)]
