@@ -69,7 +69,7 @@ def test_unknown_names_are_refused_with_the_nearest() -> None:
 @pytest.mark.parametrize(
     ("words", "hint"),
     [("timm/resnet50.a1_in1k", "timm:resnet50.a1_in1k"), ("hf-hub:timm/resnet50.a1_in1k", "timm:resnet50.a1_in1k"),
-     ("facebook/dinov2-base", "hf:config.json")],
+     ("facebook/dinov2-base", "is named hf:facebook/dinov2-base")],
 )  # fmt: skip
 def test_names_of_a_hub_are_answered_with_what_does(words: str, hint: str) -> None:
     with pytest.raises(UsageError, match=hint):
