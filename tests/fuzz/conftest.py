@@ -51,9 +51,10 @@ def watch() -> Watch:
 
 
 @pytest.fixture
-def check(watch: Watch, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Check]:
-    """Run `capplan` in this process, and hold it to the rules."""
+def check(watch: Watch, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[Check]:
+    """Run `capplan` in this process, and hold it to the rules; of its own it may write into its cache alone."""
     home = tmp_path_factory.getbasetemp()
+    monkeypatch.setenv("CAPPLAN_CACHE", str(home / "cache"))
 
     def run(*words: object) -> Result:
         watch.allowed, watch.seen = home, []
