@@ -239,7 +239,7 @@ def _range_words(peers: Sequence[Peer]) -> dict[str, float]:
 
 
 def _price_words(asked: WaitFor, peers: Sequence[Peer]) -> str:
-    """Say what the price rests on."""
+    """Return in words what the price rests on."""
     if asked.usd_per_hour:
         return "the price is yours"
     days = [peer.offer.date for peer in peers]

@@ -11,7 +11,7 @@ WAIT_TITLE = "Wait or buy"
 
 
 def wait_sentence(wait: WaitOrBuy) -> str:
-    """Say whether waiting saves: at every price, at none, or below which."""
+    """Return whether waiting saves, in a sentence: at every price, at none, or below which."""
     over = f"over {counted(round(wait.years), 'year')}"
     low, high = wait.rows[0].saved_if_latest_usd, wait.rows[-1].saved_if_latest_usd
     most = wait.break_even_usd_per_hour
@@ -34,7 +34,7 @@ def _between(low: float, high: float) -> str:
 
 
 def _lost_words(wait: WaitOrBuy) -> str:
-    """Say what the time until the hardware is there costs."""
+    """Return in words what the time until the hardware is there costs."""
     lost = wait.lost_usd or 0.0
     if abs(lost) < 1:
         return "Nothing is lost by the time of waiting: what is recommended now can be given back at any hour."
@@ -45,7 +45,7 @@ def _lost_words(wait: WaitOrBuy) -> str:
 
 
 def wait_words(model: ModelReport, wait: WaitOrBuy) -> list[str]:
-    """Say what the comparison rests on, a line for each kind of figure."""
+    """Return in words what the comparison rests on, a line for each kind of figure."""
     lines = [f"It is expected {wait.day_is}."]
     if wait.status_is is not None:
         lines.append(f"{wait.status_is}.")

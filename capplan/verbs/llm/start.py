@@ -1,6 +1,6 @@
 """`llm start`: how long a replica of a language model takes from its order to its first answer."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta
@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from capplan.llm.core.fleet.deployment_plan import DeploymentFit
     from capplan.llm.core.model_query import LanguageModel
     from capplan.llm.core.start.answer import StartAnswer, Surroundings
+    from capplan.llm.core.start.law import StartSize
+
+_GRAPHS = 67
+"""Batch sizes for which an engine captures CUDA graphs where nothing is stated."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,7 +94,7 @@ class StartFields(MachineStartFields):
     eager: Annotated[bool, Option(help="Without compiler and CUDA graphs (--enforce-eager).")] = False
     graphs: Annotated[
         int, Meta(ge=1, le=10_000), Option(help="Batch sizes for which CUDA graphs are captured.", shows_default=True)
-    ] = 67
+    ] = _GRAPHS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,61 +129,54 @@ def answer_llm_start(question: LlmStartQuestion, context: Context) -> "StartAnsw
 def start_of(question: StartedReplicaFields, model: "LanguageModel", *, gpu: str) -> "StartAnswer":
     """Return how long a replica of a model takes to start on a GPU."""
     from capplan.core.engine_names import Engine
-    from capplan.llm.core.start.answer import StartAnswer, start_parts, weight_bytes_of
-    from capplan.llm.core.start.law import StartPart, StartSize
-    from capplan.llm.read.start_calibration import load_start_law
 
-    engine, law = question.engine_for(question.model), load_start_law()
+    engine = question.engine_for(question.model)
     if engine is not Engine.VLLM:
         raise UsageError(
             f"how long {engine.value} starts is not known: too few public logs state it; ask for ⟨engine⟩ vllm."
         )
-    sharding = question.sharding()
-    size = StartSize(
-        weight_bytes=weight_bytes_of(model, model.stored_as(question.weights)),
-        layers=len(model.architecture.layers),
-        has_experts=model.architecture.is_moe,
-        tensor=sharding.gpus,
-        graphs=question.graphs,
-        is_compiled=question.compiled,
-    )
-    return StartAnswer(
-        model=model.architecture.name,
-        gpu=gpu,
-        engine=engine.value,
-        gpus=sharding.gpus,
-        size=size,
-        parts=start_parts(law, size, question.surroundings(is_eager=question.eager)),
-        spread=law.spreads[StartPart.WHOLE.value],
-        notes=_notes(question),
-    )
+    size = _size(model, question.weights, question.sharding().gpus, graphs=question.graphs, compiled=question.compiled)
+    started = _started(model, size, question.surroundings(is_eager=question.eager), gpu=gpu, engine=engine.value)
+    return replace(started, notes=_notes(question))
 
 
 def start_of_fit(question: MachineStartFields, model: "LanguageModel", fit: "DeploymentFit") -> "Interval":
     """Return how long a replica of a fit takes to start, whatever its engine, as one of vLLM does. [s]"""
-    from capplan.llm.core.start.answer import StartAnswer, start_parts, weight_bytes_of
-    from capplan.llm.core.start.law import StartPart, StartSize
+    size = _size(model, fit.weights, fit.sharding.gpus, graphs=_GRAPHS, compiled=False)
+    return _started(model, size, question.surroundings(), gpu=fit.gpu, engine=fit.engine).whole_s
+
+
+def _size(model: "LanguageModel", weights: str | None, gpus: int, *, graphs: int, compiled: bool) -> "StartSize":
+    from capplan.llm.core.start.answer import weight_bytes_of
+    from capplan.llm.core.start.law import StartSize
+
+    return StartSize(
+        weight_bytes=weight_bytes_of(model, model.stored_as(weights)),
+        layers=len(model.architecture.layers),
+        has_experts=model.architecture.is_moe,
+        tensor=gpus,
+        graphs=graphs,
+        is_compiled=compiled,
+    )
+
+
+def _started(
+    model: "LanguageModel", size: "StartSize", around: "Surroundings", *, gpu: str, engine: str
+) -> "StartAnswer":
+    from capplan.llm.core.start.answer import StartAnswer, start_parts
+    from capplan.llm.core.start.law import StartPart
     from capplan.llm.read.start_calibration import load_start_law
 
     law = load_start_law()
-    size = StartSize(
-        weight_bytes=weight_bytes_of(model, model.stored_as(fit.weights)),
-        layers=len(model.architecture.layers),
-        has_experts=model.architecture.is_moe,
-        tensor=fit.sharding.gpus,
-        graphs=67,
-        is_compiled=False,
-    )
-    answer = StartAnswer(
+    return StartAnswer(
         model=model.architecture.name,
-        gpu=fit.gpu,
-        engine=fit.engine,
-        gpus=fit.sharding.gpus,
+        gpu=gpu,
+        engine=engine,
+        gpus=size.tensor,
         size=size,
-        parts=start_parts(law, size, question.surroundings()),
+        parts=start_parts(law, size, around),
         spread=law.spreads[StartPart.WHOLE.value],
     )
-    return answer.whole_s
 
 
 def _notes(question: StartedReplicaFields) -> tuple[str, ...]:

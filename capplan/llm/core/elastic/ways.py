@@ -233,19 +233,14 @@ def _token_row(search: Search, asked: WaysAsked) -> WayCost:
     prices = [price for price in asked.tokens if price.model == name]
     if not prices:
         return _unknown(Way.API, f"no price by the token is known of {name}; ⟨api-price⟩ states one")
-    each = sorted(
+    month = asked.week.requests * WEEKS_PER_MONTH
+    costs = [
         price.usd_per_request(
             input_len=load.input_tokens, output_len=load.output_len, cached_fraction=load.prefix_fraction
         )
         for price in prices
-    )
-    month = asked.week.requests * WEEKS_PER_MONTH
-    cheapest = min(
-        prices,
-        key=lambda price: price.usd_per_request(
-            input_len=load.input_tokens, output_len=load.output_len, cached_fraction=load.prefix_fraction
-        ),
-    )
+    ]
+    each, cheapest = sorted(costs), prices[costs.index(min(costs))]
     return WayCost(
         way=Way.API,
         usd_per_month=Interval(low=each[0] * month, expected=median(each) * month, high=each[-1] * month),
