@@ -135,8 +135,7 @@ def _points(
         model=plan.model.name,
         batches=Batches(choice=BatchChoice.LISTED, sizes=sizes),
         precision=plan.workload.precision,
-        device="cpu" if gpu.is_cpu else None,
-        gpu=gpu.id,
+        device="cpu" if gpu.is_cpu else None,  # which card it is, the measurement finds out
         specs=question.specs,
     )
     measured = answer_measure(asked, context)

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from capplan.app.calibration.cpu import CPU_ID
 from capplan.app.deployments import Deployments
 from capplan.core.gpus.names import InstalledGpu
 from capplan.core.gpus.spec import GpuSpec
@@ -18,7 +19,7 @@ from capplan.core.measurement.acceptance import (
     rate_finding,
     time_finding,
 )
-from capplan.core.measurement.types import Measurement
+from capplan.core.measurement.types import DeviceFacts, Measurement
 from capplan.core.numbers import Interval
 from capplan.errors import UsageError
 from capplan.llm.core.search.judged_runs import validate_serving
@@ -136,9 +137,11 @@ def accept_measured(
     findings: list[MachineFinding] = list(machine_findings(gpu, 1, machine, shares_matrices=False)) if machine else []
     for point in points:
         device, day = point.device, point.date.date().isoformat()
-        is_planned = device.gpu == gpu.id or device.name in {gpu.name, gpu.id, *gpu.aliases}
-        mark = FindingMark.KEPT if is_planned else FindingMark.REFUSED
-        findings.append(MachineFinding(what="device", planned=gpu.name, found=device.name, mark=mark, source=day))
+        findings.append(
+            MachineFinding(
+                what="device", planned=gpu.name, found=device.name, mark=device_mark(gpu, device), source=day
+            )
+        )
         for fit in fits:
             if fit.batch == point.workload.batch:
                 times = fit.latency_s
@@ -152,6 +155,13 @@ def accept_measured(
         plan=where, machine=f"{gpu.name} for {plan.model.name}", findings=tuple(dict.fromkeys(findings))
     )
     return AcceptedMachine(acceptance=acceptance)
+
+
+def device_mark(planned: GpuSpec, found: DeviceFacts) -> FindingMark:
+    """Return a remark for a device that is none of the known ones, such as a processor of a virtual machine."""
+    if found.gpu == planned.id or found.name in {planned.name, planned.id, *planned.aliases}:
+        return FindingMark.KEPT
+    return FindingMark.REMARK if found.gpu in (None, CPU_ID) else FindingMark.REFUSED
 
 
 def delivered_here(installed: Sequence[InstalledGpu]) -> tuple[DeliveredGpu, ...]:
