@@ -2,11 +2,11 @@
 
 import math
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import MISSING, dataclass, fields, is_dataclass
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass, replace
 from datetime import date, datetime
 from enum import StrEnum
 from types import MappingProxyType, NoneType
-from typing import Any, ClassVar, TypeVar, get_args, get_origin
+from typing import Any, TypeVar, get_args, get_origin
 
 from capplan.core.json_fields import (
     DamageError,
@@ -40,8 +40,9 @@ class NumberRange:
         return f"{'above' if self.is_open else 'from'} {self.low:g} to {self.high:g}"
 
 
-class RecordReader:
-    """Reads dataclasses from mappings, each field by its type; what refuses, and how it is worded, is a subclass's.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordRules:
+    """How records are read where the types of their fields alone do not say it.
 
     Attributes:
         ranges: Which numbers a field may hold, by the dataclass and the field's name.
@@ -55,15 +56,21 @@ class RecordReader:
         takes_defaults: A field with a default may be left out.
     """
 
-    ranges: ClassVar[Mapping[type, Mapping[str, NumberRange]]] = _NOTHING
-    usual_range: ClassVar[NumberRange] = NumberRange(high=1e15)
-    keys: ClassVar[Mapping[type, Mapping[str, str]]] = _NOTHING
-    parsers: ClassVar[Mapping[type, Mapping[str, Callable[[Any], Any]]]] = _NOTHING
-    forms: ClassVar[Mapping[type, Callable[[dict[str, Any]], dict[str, Any]]]] = _NOTHING
-    optional: ClassVar[Collection[StrEnum]] = ()
-    older: ClassVar[Mapping[type, Mapping[str, object]]] = _NOTHING
-    retired: ClassVar[Mapping[type, Collection[str]]] = _NOTHING
-    takes_defaults: ClassVar[bool] = True
+    ranges: Mapping[type, Mapping[str, NumberRange]] = field(default_factory=dict)
+    usual_range: NumberRange = NumberRange(high=1e15)
+    keys: Mapping[type, Mapping[str, str]] = field(default_factory=dict)
+    parsers: Mapping[type, Mapping[str, Callable[[Any], Any]]] = field(default_factory=dict)
+    forms: Mapping[type, Callable[[dict[str, Any]], dict[str, Any]]] = field(default_factory=dict)
+    optional: Collection[StrEnum] = ()
+    older: Mapping[type, Mapping[str, object]] = field(default_factory=dict)
+    retired: Mapping[type, Collection[str]] = field(default_factory=dict)
+    takes_defaults: bool = True
+
+
+class RecordReader:
+    """Reads dataclasses from mappings, each field by its type; what refuses, and how it is worded, is a subclass's."""
+
+    rules: RecordRules
 
     @property
     def refused(self) -> int:
@@ -89,17 +96,17 @@ class RecordReader:
         if (held := self.mapping_at(where, given)) is None:
             return None
         before, prefix = self.refused, f"{where}." if where else ""
-        retired, names = self.retired.get(kind, ()), self.keys.get(kind, _NOTHING)
-        held = {**self.older.get(kind, {}), **{key: value for key, value in held.items() if key not in retired}}
-        if kind in self.forms:
-            held = self.forms[kind](held)
+        retired, names = self.rules.retired.get(kind, ()), self.rules.keys.get(kind, _NOTHING)
+        held = {**self.rules.older.get(kind, {}), **{key: value for key, value in held.items() if key not in retired}}
+        if kind in self.rules.forms:
+            held = self.rules.forms[kind](held)
         known = {names.get(item.name, item.name): item for item in fields(kind) if item.name not in read}  # type: ignore[arg-type]  # a dataclass
         self.unknown_keys(held, known, prefix)
         values: dict[str, Any] = dict(read)
         for key, item in known.items():
             if key in held:
                 values[item.name] = self._field(kind, item.name, item.type, held[key], f"{prefix}{key}")
-            elif not self.takes_defaults or (item.default is MISSING and item.default_factory is MISSING):
+            elif not self.rules.takes_defaults or (item.default is MISSING and item.default_factory is MISSING):
                 self.refuse(f"{prefix}{key}", "is missing")
         if self.refused > before:
             return None
@@ -110,9 +117,11 @@ class RecordReader:
             return None
 
     def _field(self, record: type, name: str, kind: Any, given: object, where: str) -> Any:
-        parser = self.parsers.get(record, _NOTHING).get(name)
+        parser = self.rules.parsers.get(record, _NOTHING).get(name)
         if parser is None:
-            return self.value(kind, given, where, self.ranges.get(record, _NOTHING).get(name, self.usual_range))
+            return self.value(
+                kind, given, where, self.rules.ranges.get(record, _NOTHING).get(name, self.rules.usual_range)
+            )
         try:
             return parser(given)
         except KeyError as error:
@@ -157,7 +166,7 @@ class RecordReader:
         members = list(keys)
         self.unknown_keys(held, members, f"{where}.")
         for member in members:
-            if member not in held and member not in self.optional:
+            if member not in held and member not in self.rules.optional:
                 self.refuse(f"{where}.{member}", "is missing")
         return {member: held[member] for member in members if member in held}
 
@@ -212,8 +221,8 @@ class JsonReader(RecordReader):
     A refusal is a ValueError that follows the name of the file.
     """
 
-    usual_range = NumberRange(high=math.inf)
-    takes_defaults = False
+    def __init__(self, rules: RecordRules) -> None:
+        self.rules = replace(rules, usual_range=NumberRange(high=math.inf), takes_defaults=False)
 
     def refuse(self, key: str, message: str) -> None:
         """Refuse what stands at a key."""

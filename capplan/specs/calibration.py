@@ -29,14 +29,14 @@ from capplan.core.memory.types import (
 from capplan.core.numbers import ENDS, Interval
 from capplan.core.origin import Origin
 from capplan.core.power import FEWEST_TIMES, MOST_TIMES, CardPower
-from capplan.core.records import NumberRange, as_plain
+from capplan.core.records import NumberRange, RecordRules, as_plain
 from capplan.core.workload import Framework
 from capplan.errors import SpecError
 from capplan.files import Stamp, stamp
 from capplan.specs.folders import calibration_file
 from capplan.specs.rate_laws import RATES_FILE, load_rate_laws
 from capplan.specs.strict_yaml import Tree, dump_yaml, read_versioned
-from capplan.specs.values import YamlRecordReader
+from capplan.specs.values import RecordFile, YamlRecordReader
 from capplan.units import BYTES, parse_quantity
 
 _FACTOR = NumberRange(high=1000.0, is_open=True)
@@ -83,13 +83,12 @@ _RANGES: Mapping[type, Mapping[str, NumberRange]] = {
 """Ranges by type and field: wide enough for any hardware, too narrow for another unit or a wrong sign."""
 
 
-class _PartReader(YamlRecordReader):
-    """Reads parts of a calibration."""
-
-    ranges = _RANGES
-    usual_range = NumberRange(low=-1e12, high=1e12)
-    older = MappingProxyType({Calibration: {"origin": None}, Origin: {"command": "", "sources": ()}})
-    retired = MappingProxyType({GlobalConstants: ("cuda_graph_kernel_s",)})
+_RULES = RecordRules(
+    ranges=_RANGES,
+    usual_range=NumberRange(low=-1e12, high=1e12),
+    older={Calibration: {"origin": None}, Origin: {"command": "", "sources": ()}},
+    retired={GlobalConstants: ("cuda_graph_kernel_s",)},
+)
 
 
 SCHEMA_VERSION = 2
@@ -182,7 +181,7 @@ _APART: Mapping[str, object] = MappingProxyType({_PARTS: {}, "engines": {}, "law
 
 def _read_calibration(document: Tree, where: str) -> Calibration:
     """Read one calibration."""
-    reader = _PartReader(where, where)
+    reader = YamlRecordReader(where, _RULES)
     serves = document.get("serves", "eager")
     if not isinstance(serves, str) or serves not in _SHIPPED:
         reader.refuse("serves", f"{serves!r} is not known; use {', '.join(_SHIPPED)}")
@@ -202,12 +201,14 @@ ENGINES_FILE = "engines.yaml"
 _ENGINES = tuple(framework.value for framework in Framework if framework.is_engine)
 
 
-class _EngineReader(_PartReader):
-    """Reads the calibrations of inference engines."""
-
-    shipped = ENGINES_FILE
-    what = "a calibration of engines"
-    version = 1
+_ENGINE_FILE = RecordFile(
+    kind=EngineCalibration,
+    shipped=ENGINES_FILE,
+    what="a calibration of engines",
+    ranges=_RANGES,
+    usual_range=_RULES.usual_range,
+    older=_RULES.older,
+)
 
 
 def load_engines() -> dict[str, EngineCalibration]:
@@ -216,11 +217,11 @@ def load_engines() -> dict[str, EngineCalibration]:
     Raises:
         SpecError: the file is missing, no strict YAML, of another schema, or holds unknown or missing keys.
     """
-    reader, document = _EngineReader.opened()
+    reader, document = _ENGINE_FILE.opened()
     reader.unknown_keys(document, ("engines",), "")
     engines = reader.mapping(document, "engines")
     reader.unknown_keys(engines, _ENGINES, "engines.")
-    return reader.finished(reader.mapping_of(EngineCalibration, engines, "engines", reader.usual_range))
+    return reader.finished(reader.mapping_of(EngineCalibration, engines, "engines", _RULES.usual_range))
 
 
 def dump_engines(engines: Mapping[str, EngineCalibration]) -> str:
@@ -229,7 +230,7 @@ def dump_engines(engines: Mapping[str, EngineCalibration]) -> str:
     Args:
         engines: the calibrations by the framework's name; the same ones give the same text.
     """
-    return dump_yaml({"schema_version": _EngineReader.version, "engines": as_plain(engines)}, digits=4)
+    return dump_yaml({"schema_version": _ENGINE_FILE.version, "engines": as_plain(engines)}, digits=4)
 
 
 def _sized(row: Tree) -> Tree:
@@ -248,21 +249,19 @@ def _version(text: str) -> tuple[int, int]:
     return int(major), int(minor)
 
 
-class _MemoryReader(YamlRecordReader):
-    """Reads the calibration of memory."""
-
-    shipped = "memory.yaml"
-    what = "a memory calibration"
-    version = 1
-    takes_defaults = False
-    usual_range = NumberRange(high=1e12)
-    forms = MappingProxyType({ContextSize: _sized, CommunicationSize: _sized})
-    keys = MappingProxyType({
+load_memory_calibration = RecordFile(
+    kind=MemoryCalibration,
+    shipped="memory.yaml",
+    what="a memory calibration",
+    takes_defaults=False,
+    usual_range=NumberRange(high=1e12),
+    forms={ContextSize: _sized, CommunicationSize: _sized},
+    keys={
         ContextSize: {"since": "torch_since", "capabilities": "compute_capability", "origin": "sources"},
         CommunicationSize: {"origin": "sources"},
         CpuWorkspaces: {"origin": "sources"},
-    })  # fmt: skip
-    parsers = MappingProxyType({
+    },
+    parsers={
         ContextSize: {
             "since": _version,
             "capabilities": lambda ends: tuple(map(_version, ends)),
@@ -272,21 +271,13 @@ class _MemoryReader(YamlRecordReader):
         CommunicationSize: {"size_bytes": _sizes, "origin": "; ".join},
         CpuWorkspaces: {"origin": "; ".join},
         MemoryCalibration: {"origin": lambda given: f"calibration of {given['made']}: {given['data']}"},
-    })  # fmt: skip
-    ranges = MappingProxyType({
+    },
+    ranges={
         MemoryCalibration: {
             **dict.fromkeys(
                 ("uncertain_fraction", "compiled_fraction", "graph_pool_fraction", "least_kept_fraction"), _FRACTION
             ),
             "assumed_share_factor": NumberRange(low=1, high=100),
         }
-    })  # fmt: skip
-
-
-def load_memory_calibration(path: Path | None = None) -> MemoryCalibration:
-    """Read a memory calibration; the shipped one where no path is given.
-
-    Raises:
-        SpecError: the file is missing, no strict YAML, of another schema, or holds unknown or missing keys.
-    """
-    return _MemoryReader.load(MemoryCalibration, path)
+    },
+).load

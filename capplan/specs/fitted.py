@@ -1,8 +1,7 @@
 """Read and write small files of fitted numbers: the power of cards, price drift, pipelines and sweeps."""
 
+from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
-from types import MappingProxyType
 
 from capplan.core.economics.evidence import PriceDrift
 from capplan.core.origin import Origin
@@ -12,43 +11,31 @@ from capplan.core.records import NumberRange, as_plain
 from capplan.core.sweep.overview import RateRange, SweepRates
 from capplan.specs.folders import calibration_file
 from capplan.specs.strict_yaml import Tree, dump_yaml, read_versioned, stated_number
-from capplan.specs.values import YamlRecordReader
+from capplan.specs.values import RecordFile
 
 ENERGY_FILE = "energy.yaml"
 
 
-class _FittedReader(YamlRecordReader):
-    """Reads fitted numbers, which may be of any size and sign."""
-
-    usual_range = NumberRange(low=-1e12, high=1e12)
-    takes_defaults = False
-    older = MappingProxyType({Origin: {"held_out_errors": {}}})
-
-
-class _PowerReader(_FittedReader):
-    shipped = ENERGY_FILE
-    what = "a law of power"
-    version = 3
-    unwritten = MappingProxyType({"cap_w": None, "cards": {}})
-    older = MappingProxyType({**_FittedReader.older, PowerLaw: {"widths": {}}})
-    optional = frozenset(PowerNovelty)
-
-
-def load_power_law(path: Path | None = None) -> PowerLaw:
-    """Read the law of power.
-
-    Args:
-        path: A file that `benchmarks/energy.py` wrote, None for the one in force.
-
-    Raises:
-        SpecError: The file is missing, is not YAML, has another schema, or lacks a key.
-    """
-    return _PowerReader.load(PowerLaw, path)
+_ANY = NumberRange(low=-1e12, high=1e12)
+"""Fitted numbers may be of any size and sign."""
+_OLDER: Mapping[type, Mapping[str, object]] = {Origin: {"held_out_errors": {}}}
+_POWER = RecordFile(
+    kind=PowerLaw,
+    shipped=ENERGY_FILE,
+    what="a law of power",
+    version=3,
+    usual_range=_ANY,
+    takes_defaults=False,
+    older={**_OLDER, PowerLaw: {"widths": {}}},
+    unwritten={"cap_w": None, "cards": {}},
+    optional=frozenset(PowerNovelty),
+)
+load_power_law = _POWER.load
 
 
 def dump_power_law(law: PowerLaw) -> str:
     """Write a law as YAML; the same law gives the same text."""
-    return _PowerReader.dump(replace(law, architectures=dict(sorted(law.architectures.items()))))
+    return _POWER.dump(replace(law, architectures=dict(sorted(law.architectures.items()))))
 
 
 DRIFT_SCHEMA_VERSION = 1
@@ -70,22 +57,17 @@ def load_price_drift() -> PriceDrift:
     return PriceDrift(rent_sigma=rents, purchase_sigma=purchases)
 
 
-class _RatesReader(_FittedReader):
-    shipped = "sweeps.yaml"
-    what = "a file of rates of sweeps"
-    version = 1
-    retired = MappingProxyType({SweepRates: ("runs",)})
-    forms = MappingProxyType({SweepRates: lambda tree: {**tree.pop("rates", {}), **tree}})
-    parsers = MappingProxyType({SweepRates: {"row_bytes": lambda ends: RateRange(low=ends[0], high=ends[1])}})
-
-
-def load_sweep_rates() -> SweepRates:
-    """Read the rates of sweeps.
-
-    Raises:
-        SpecError: the file is missing, is not YAML, has another schema, or lacks a key.
-    """
-    return _RatesReader.load(SweepRates)
+load_sweep_rates = RecordFile(
+    kind=SweepRates,
+    shipped="sweeps.yaml",
+    what="a file of rates of sweeps",
+    usual_range=_ANY,
+    takes_defaults=False,
+    older=_OLDER,
+    retired={SweepRates: ("runs",)},
+    forms={SweepRates: lambda tree: {**tree.pop("rates", {}), **tree}},
+    parsers={SweepRates: {"row_bytes": lambda ends: RateRange(low=ends[0], high=ends[1])}},
+).load
 
 
 PIPELINES_FILE = "pipelines.yaml"
@@ -98,23 +80,16 @@ def _grouped(row: Tree) -> Tree:
     }
 
 
-class _PipelineReader(_FittedReader):
-    shipped = PIPELINES_FILE
-    what = "a calibration of pipelines"
-    version = 1
-    forms = MappingProxyType({GroupFactors: _grouped})
-
-
-def load_pipeline_calibration(path: Path | None = None) -> PipelineCalibration:
-    """Read the calibration of pipelines.
-
-    Args:
-        path: a file that `benchmarks/pipelines.py` wrote, None for the one in force.
-
-    Raises:
-        SpecError: the file is missing, is not YAML, has another schema, or lacks a key.
-    """
-    return _PipelineReader.load(PipelineCalibration, path)
+_PIPELINES = RecordFile(
+    kind=PipelineCalibration,
+    shipped=PIPELINES_FILE,
+    what="a calibration of pipelines",
+    usual_range=_ANY,
+    takes_defaults=False,
+    older=_OLDER,
+    forms={GroupFactors: _grouped},
+)
+load_pipeline_calibration = _PIPELINES.load
 
 
 def dump_pipeline_calibration(calibration: PipelineCalibration) -> str:
@@ -123,4 +98,4 @@ def dump_pipeline_calibration(calibration: PipelineCalibration) -> str:
     document["gpus"] = {
         name: {"capability": row["capability"], **row["by_group"]} for name, row in sorted(document["gpus"].items())
     }
-    return dump_yaml({"schema_version": _PipelineReader.version, **document})
+    return dump_yaml({"schema_version": _PIPELINES.version, **document})

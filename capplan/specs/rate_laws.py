@@ -9,7 +9,6 @@ from dataclasses import asdict, dataclass, replace
 from datetime import date
 from functools import lru_cache
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from capplan.core.gpus.rate_laws import (
@@ -26,12 +25,12 @@ from capplan.core.gpus.rate_laws import (
 )
 from capplan.core.gpus.software import DtypeGap, Emulated, FrameworkRuns, OperatorHome, SoftwareSupport
 from capplan.core.latency.classes import ALL_CLASSES
-from capplan.core.records import NumberRange
+from capplan.core.records import NumberRange, RecordRules
 from capplan.core.workload import Framework
 from capplan.files import Stamp, stamp
 from capplan.specs.folders import calibration_file
 from capplan.specs.strict_yaml import Tree, dump_yaml, read_versioned
-from capplan.specs.values import YamlRecordReader
+from capplan.specs.values import RecordFile, YamlRecordReader
 
 SCHEMA_VERSION = 1
 RATES_FILE = "rates.yaml"
@@ -100,18 +99,17 @@ def load_origins(path: Path) -> tuple[LawsOrigin, ...]:
 def _read(path: Path) -> tuple[RateLaws, tuple[LawsOrigin, ...]]:
     shown = f"calibrations/{path.name}"
     document = read_versioned(path, what="a file of rate laws", version=SCHEMA_VERSION, shown=shown)
-    laws, origins = _LawReader(shown, shown).laws(document)
+    laws, origins = _LawReader(shown, RecordRules(takes_defaults=False)).laws(document)
     return replace(laws, software=load_software_support()), origins
 
 
-class _SoftwareReader(YamlRecordReader):
-    """Reads which software runs on which devices."""
-
-    shipped = "software-support.yaml"
-    what = "a table of software"
-    version = 1
-    optional = tuple(Framework)
-    retired = MappingProxyType(dict.fromkeys((FrameworkRuns, DtypeGap, OperatorHome, Emulated), ("source",)))
+_SOFTWARE = RecordFile(
+    kind=SoftwareSupport,
+    shipped="software-support.yaml",
+    what="a table of software",
+    optional=tuple(Framework),
+    retired=dict.fromkeys((FrameworkRuns, DtypeGap, OperatorHome, Emulated), ("source",)),
+)
 
 
 @lru_cache(maxsize=1)
@@ -121,7 +119,7 @@ def load_software_support() -> SoftwareSupport:
     Raises:
         SpecError: The file is missing, not strict YAML, of another schema, or has unknown or missing keys.
     """
-    return _SoftwareReader.load(SoftwareSupport)
+    return _SOFTWARE.load()
 
 
 def dump_rate_laws(laws: RateLaws, origins: tuple[LawsOrigin, ...]) -> str:
@@ -161,8 +159,6 @@ def replace_sections(path: Path, laws: RateLaws, origin: LawsOrigin) -> None:
 class _LawReader(YamlRecordReader):
     """Gathers the laws and all that is wrong with their file."""
 
-    takes_defaults = False
-
     def laws(self, document: Tree) -> tuple[RateLaws, tuple[LawsOrigin, ...]]:
         """Read the whole file.
 
@@ -174,7 +170,7 @@ class _LawReader(YamlRecordReader):
             if name not in document:
                 self.refuse(name, "is missing")
         parts = {name: self.record(kind, document.get(name, {}), name) for name, kind in _PARTS.items()}
-        numbers = {name: self.number(name, document.get(name), self.usual_range) for name in _SINGLE_NUMBERS}
+        numbers = {name: self.number(name, document.get(name), self.rules.usual_range) for name in _SINGLE_NUMBERS}
         issue = self.mapping_of(float, document.get(_ISSUE, {}), _ISSUE, NumberRange(high=1.0))
         self.unknown_keys(issue, ALL_CLASSES, f"{_ISSUE}.")
         origins = self._origins(document.get("origins", []))

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from capplan.core.scaling.policy import ScalingPolicy, Signal
-from capplan.specs.values import YamlRecordReader
+from capplan.specs.values import RecordFile
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,16 +24,9 @@ class Presets:
     scalers: Mapping[str, Preset]
 
 
-class _PresetReader(YamlRecordReader):
-    shipped = "scalers.yaml"
-    what = "rules of autoscalers"
-    version = 1
+_PRESETS = RecordFile(kind=Presets, shipped="scalers.yaml", what="rules of autoscalers")
 
 
 def load_presets() -> Mapping[str, Preset]:
-    """Read the shipped rules of autoscalers.
-
-    Raises:
-        SpecError: The file is missing, not strict YAML, of another schema, or holds unknown, missing or wrong values.
-    """
-    return _PresetReader.load(Presets).scalers
+    """Read the shipped rules of autoscalers."""
+    return _PRESETS.load().scalers

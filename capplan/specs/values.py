@@ -3,11 +3,11 @@
 import math
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from types import MappingProxyType
-from typing import ClassVar, Self
+from typing import Generic
 
-from capplan.core.records import Record, RecordReader, as_plain
+from capplan.core.records import Record, RecordReader, RecordRules, as_plain
 from capplan.errors import UsageError
 from capplan.specs.folders import calibration_file
 from capplan.specs.strict_yaml import Checker, Tree, dump_yaml, read_versioned
@@ -118,53 +118,16 @@ class ValueReader(Checker):
 
 
 class YamlRecordReader(Checker, RecordReader):
-    """Reads dataclasses from YAML, and gathers all that is wrong with their file.
+    """Reads dataclasses from YAML, and gathers all that is wrong with their file."""
 
-    Attributes:
-        shipped: Name of the file in `calibrations/` that a reader of whole files reads, if no other is named.
-        what: What such a file is, with its article, for messages.
-        version: The schema that is read and written.
-        unwritten: Fields of the whole that no file holds, with their values.
-    """
-
-    shipped: ClassVar[str]
-    what: ClassVar[str]
-    version: ClassVar[int]
-    unwritten: ClassVar[Mapping[str, object]] = MappingProxyType({})
+    def __init__(self, shown: str, rules: RecordRules) -> None:
+        super().__init__(shown, shown)
+        self.rules = rules
 
     @property
     def refused(self) -> int:
         """Return how many values were refused so far."""
         return len(self.problems)
-
-    @classmethod
-    def opened(cls, path: Path | None = None) -> tuple[Self, Tree]:
-        """Return a reader for a file, the shipped one if none is named, and what the file holds.
-
-        Raises:
-            SpecError: The file is missing, not strict YAML, or of another schema.
-        """
-        where = str(path) if path else f"calibrations/{cls.shipped}"
-        document = read_versioned(
-            path or calibration_file(cls.shipped), what=cls.what, version=cls.version, shown=where
-        )
-        return cls(where, where), document
-
-    @classmethod
-    def load(cls, kind: type[Record], path: Path | None = None, **read: object) -> Record:
-        """Read a whole file as one record.
-
-        Args:
-            kind: The record's type.
-            path: A file of the user's; None for the shipped one.
-            read: Fields that the file does not hold.
-
-        Raises:
-            SpecError: The file is missing, not strict YAML, of another schema, or holds unknown, missing or wrong
-                values; the message lists all of them.
-        """
-        reader, document = cls.opened(path)
-        return reader.finished(reader.record(kind, document, "", read={**cls.unwritten, **read}))
 
     def finished(self, record: Record | None) -> Record:
         """Return a record that was read, or refuse its file."""
@@ -172,13 +135,52 @@ class YamlRecordReader(Checker, RecordReader):
         assert record is not None  # whatever was not read was refused
         return record
 
-    @classmethod
-    def dump(cls, record: object, *, digits: int | None = None) -> str:
-        """Write a record as YAML; the same one gives the same text.
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordFile(RecordRules, Generic[Record]):
+    """A kind of YAML file that holds one record, one of which is shipped.
+
+    Attributes:
+        kind: The record's type.
+        shipped: Name of the file in `calibrations/` that is read if no other is named.
+        what: What such a file is, with its article, for messages.
+        version: The schema that is read and written.
+        unwritten: Fields of the whole that no file holds, with their values.
+        digits: Significant digits of the fractions that are written; None for all.
+    """
+
+    kind: type[Record]
+    shipped: str = ""
+    what: str
+    version: int = 1
+    unwritten: Mapping[str, object] = field(default_factory=dict)
+    digits: int | None = None
+
+    def opened(self, path: Path | None = None) -> tuple[YamlRecordReader, Tree]:
+        """Return a reader for a file, the shipped one if none is named, and what the file holds.
+
+        Raises:
+            SpecError: The file is missing, not strict YAML, or of another schema.
+        """
+        where, file = str(path) if path else f"calibrations/{self.shipped}", path or calibration_file(self.shipped)
+        document = read_versioned(file, what=self.what, version=self.version, shown=where)
+        return YamlRecordReader(where, self), document
+
+    def load(self, path: Path | None = None, **read: object) -> Record:
+        """Read a whole file as one record.
 
         Args:
-            record: What is written, its fields in their order.
-            digits: Significant digits of fractions; None for all.
+            path: A file of the user's; None for the shipped one.
+            read: Fields that the file does not hold.
+
+        Raises:
+            SpecError: The file is missing, not strict YAML, of another schema, or holds unknown, missing or wrong
+                values; the message lists all of them.
         """
-        held = {name: value for name, value in as_plain(record).items() if name not in cls.unwritten}
-        return dump_yaml({"schema_version": cls.version, **held}, digits=digits)
+        reader, document = self.opened(path)
+        return reader.finished(reader.record(self.kind, document, "", read={**self.unwritten, **read}))
+
+    def dump(self, record: Record) -> str:
+        """Write a record as YAML, its fields in their order; the same one gives the same text."""
+        held = {name: value for name, value in as_plain(record).items() if name not in self.unwritten}
+        return dump_yaml({"schema_version": self.version, **held}, digits=self.digits)

@@ -7,7 +7,6 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
-from types import MappingProxyType
 from typing import Any, TypeVar
 
 from capplan.core.json_fields import DamageError, as_list, as_mapping, member
@@ -25,7 +24,7 @@ from capplan.core.measurement.types import (
     TimingRules,
     WarmUp,
 )
-from capplan.core.records import JsonReader, NumberRange, as_plain
+from capplan.core.records import JsonReader, NumberRange, RecordRules, as_plain
 from capplan.core.workload import LARGEST_BATCH
 from capplan.errors import MeasurementFileError
 from capplan.strict_json import JsonError, read_json
@@ -42,24 +41,21 @@ _LONGEST_S = 1e9
 _TIME = NumberRange(high=_LONGEST_S)
 
 
-class _PointReader(JsonReader):
-    """Reads the parts of a measured point; those that older files lack may be left out."""
-
-    ranges = MappingProxyType({
+_READER = JsonReader(RecordRules(
+    ranges={
         MeasuredWorkload: {"batch": NumberRange(low=1, high=LARGEST_BATCH)},
         DeviceFacts: {"temperature_c": NumberRange(low=-1e300, high=float("inf"))},
         TimingRules: {"budget_s": _TIME},
         WarmUp: {"elapsed_s": _TIME, "first_s": _TIME},
         TheoryFigures: dict.fromkeys(("bound_s", "expected_s", "low_s", "high_s"), _TIME),
-    })  # fmt: skip
-    keys = MappingProxyType({
+    },
+    keys={
         TheoryFigures: {f"{name}_s": name for name in ("bound", "expected", "low", "high")},
         Measurement: {"theory": "estimate"},
-    })  # fmt: skip
-    older = MappingProxyType({Measurement: {"rules": None}, FailedMeasurement: {"rules": None}})
-
-
-_READER = _PointReader()
+    },
+    older={Measurement: {"rules": None}, FailedMeasurement: {"rules": None}},
+))  # fmt: skip
+"""Reads the parts of a measured point; those that older files lack may be left out."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -211,7 +207,7 @@ def _failure(document: Mapping[str, Any]) -> FailedMeasurement:
 def _measurement(document: Mapping[str, Any]) -> Measurement:
     latency = as_mapping(member(document, "latency_s", ""), "latency_s")
     power_w, energy_j = (
-        _READER.value(float | None, member(document, name, ""), name, _READER.usual_range)
+        _READER.value(float | None, member(document, name, ""), name, _READER.rules.usual_range)
         for name in ("power_w", "energy_j_per_sample")
     )
     if power_w is not None and energy_j is None:

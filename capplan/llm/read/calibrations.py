@@ -3,7 +3,6 @@
 from dataclasses import fields, replace
 from functools import lru_cache, reduce
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import yaml
@@ -24,7 +23,7 @@ from capplan.llm.core.timing.calibration import (
 )
 from capplan.specs.folders import calibration_file
 from capplan.specs.strict_yaml import read_yaml
-from capplan.specs.values import YamlRecordReader
+from capplan.specs.values import RecordFile
 from capplan.units import BYTES, parse_quantity
 
 _LARGE = NumberRange(high=1e18)
@@ -38,24 +37,22 @@ def _version(given: object) -> tuple[int, ...] | None:
     return None if given is None else parse_version(str(given))
 
 
-class _EngineMemoryReader(YamlRecordReader):
-    """Reads the memory rules of engines."""
-
-    shipped = "llm-memory.yaml"
-    what = "a calibration of LLM memory"
-    version = 1
-    takes_defaults = False
-    usual_range = _LARGE
-    older = MappingProxyType({EngineMemoryRules: {"uncertain_graphs": "0 GiB"}})
-    retired = MappingProxyType({EngineMemoryRules: ("fraction",)})
-    keys = MappingProxyType({
+_MEMORY = RecordFile(
+    kind=LlmMemoryConstants,
+    shipped="llm-memory.yaml",
+    what="a calibration of LLM memory",
+    takes_defaults=False,
+    usual_range=_LARGE,
+    older={EngineMemoryRules: {"uncertain_graphs": "0 GiB"}},
+    retired={EngineMemoryRules: ("fraction",)},
+    keys={
         ActivationConstants: {"fixed_bytes": "fixed", "vision_bytes": "vision", "stage_bytes": "stage"},
         EngineMemoryRules: {
             "other_bytes": "other", "stage_other_bytes": "stage_other", "graph_bytes": "graphs",
             "uncertain_bytes": "uncertain", "uncertain_graph_bytes": "uncertain_graphs",
         },
-    })  # fmt: skip
-    parsers = MappingProxyType({
+    },
+    parsers={
         ActivationConstants: {
             **dict.fromkeys(("sampler_bytes_per_vocab", "sampler_bytes_per_hidden"), float),
             **dict.fromkeys(("forward_mlp", "forward_hidden", "expert_workspaces"), float),
@@ -69,7 +66,9 @@ class _EngineMemoryReader(YamlRecordReader):
             "uncertain_fraction": float,
         },
         LlmMemoryConstants: {"origin": lambda given: f"{given['made']}: {given['data']}"},
-    })  # fmt: skip
+    },
+)  # fmt: skip
+"""The memory rules of engines."""
 
 
 def load_llm_memory(path: Path | None = None) -> LlmMemoryConstants:
@@ -81,10 +80,10 @@ def load_llm_memory(path: Path | None = None) -> LlmMemoryConstants:
     Raises:
         SpecError: The file is missing, not strict YAML, of another schema, or has unknown or missing keys.
     """
-    constants = _EngineMemoryReader.load(LlmMemoryConstants, path, support=load_engine_support())
+    constants = _MEMORY.load(path, support=load_engine_support())
     missing = [engine.value for engine in Engine if not any(row.engine is engine for row in constants.engines)]
     if missing:
-        raise SpecError(f"{path or _EngineMemoryReader.shipped}: there is no entry for {', '.join(missing)}.")
+        raise SpecError(f"{path or _MEMORY.shipped}: there is no entry for {', '.join(missing)}.")
     return constants
 
 
@@ -104,7 +103,7 @@ def render_fitted_memory(
     Raises:
         SpecError: The base has no entry of the engine.
     """
-    shipped = _EngineMemoryReader.shipped
+    shipped = _MEMORY.shipped
     document = read_yaml(calibration_file(shipped), shown=shipped) if base is None else read_yaml(base)
     rows = [row for row in document["engines"] if row["engine"] == engine.value]
     if not rows:
@@ -140,30 +139,20 @@ def _gib(size_bytes: float) -> str:
     return f"{size_bytes / 2**30:.4g} GiB"
 
 
-class _FamilyReader(YamlRecordReader):
-    """Reads the families of GPUs that the files of engines name."""
-
-    shipped = "engine-support.yaml"
-    what = "a list of families of GPUs"
-    version = 2
-
-
-class _EngineFactsReader(YamlRecordReader):
-    """Reads what one engine runs on."""
-
-    what = "the facts of an engine"
-    version = 1
-    keys = MappingProxyType({EngineRuns: {"families": "runs"}})
-    forms = MappingProxyType({EngineRuns: lambda held: {**held, "memory": _running(held.get("memory"))}})
-    retired = MappingProxyType(
-        {EngineRuns: ("schema_version", "source"), FormatKernels: ("source",), ReleaseFacts: ("source",)}
-    )
-    parsers = MappingProxyType({
+_FAMILIES = RecordFile(kind=EngineSupport, shipped="engine-support.yaml", what="a list of families of GPUs", version=2)
+_RUNS = RecordFile(
+    kind=EngineRuns,
+    what="the facts of an engine",
+    keys={EngineRuns: {"families": "runs"}},
+    forms={EngineRuns: lambda held: {**held, "memory": _running(held.get("memory"))}},
+    retired={EngineRuns: ("schema_version", "source"), FormatKernels: ("source",), ReleaseFacts: ("source",)},
+    parsers={
         EngineRuns: {"newest": _version},
         Versions: {"since": _version, "before": _version},
         FormatKernels: {"since": _version, "experts_since": _version},
         ReleaseFacts: {"since": _version, "fraction": lambda given: None if given == "auto" else float(given)},
-    })  # fmt: skip
+    },
+)  # fmt: skip
 
 
 def _running(rows: object) -> object:
@@ -180,38 +169,34 @@ def load_engine_support() -> EngineSupport:
     Raises:
         SpecError: A file is missing, not strict YAML, of another schema, or names a family that is not listed.
     """
-    families = _FamilyReader.load(EngineSupport, engines={})
-    engines = {engine: _engine_runs(engine) for engine in Engine}
+    families = _FAMILIES.load(engines={})
+    engines = {engine: _RUNS.load(calibration_file(f"engine-{engine}.yaml")) for engine in Engine}
     for engine, runs in engines.items():
         rows = (row.on for kernels in (runs.formats, runs.caches) for named in kernels.values() for row in named)
         unknown = sorted(set(runs.families).union(*rows) - set(families.hardware))
         if unknown:
-            raise SpecError(
-                f"calibrations/engine-{engine}.yaml: {unknown[0]} is not listed in {_FamilyReader.shipped}."
-            )
+            raise SpecError(f"calibrations/engine-{engine}.yaml: {unknown[0]} is not listed in {_FAMILIES.shipped}.")
     return replace(families, engines=engines)
-
-
-def _engine_runs(engine: Engine) -> EngineRuns:
-    return _EngineFactsReader.load(EngineRuns, calibration_file(f"engine-{engine}.yaml"))
 
 
 _ABOVE_0 = NumberRange(high=1e18, is_open=True)
 
 
-class _TimeReader(YamlRecordReader):
-    shipped = "llm-time.yaml"
-    what = "a calibration of LLM step times"
-    version = 2
-    usual_range = _LARGE
-    ranges = MappingProxyType(
-        {
-            KernelConstants: dict.fromkeys(("compute_fraction", "bandwidth_fraction"), _ABOVE_0),
-            LinkConstants: dict.fromkeys(("bus_fraction", "bus_decline"), _ABOVE_0),
-            DeviceConstants: dict.fromkeys([item.name for item in fields(DeviceConstants)], _ABOVE_0),
-            Width: dict.fromkeys([item.name for item in fields(Width)], NumberRange(low=1.0, high=1e6)),
-        }
-    )
+_TIMES = RecordFile(
+    kind=LlmCalibration,
+    shipped="llm-time.yaml",
+    what="a calibration of LLM step times",
+    version=2,
+    usual_range=_LARGE,
+    ranges={
+        KernelConstants: dict.fromkeys(("compute_fraction", "bandwidth_fraction"), _ABOVE_0),
+        LinkConstants: dict.fromkeys(("bus_fraction", "bus_decline"), _ABOVE_0),
+        DeviceConstants: dict.fromkeys([item.name for item in fields(DeviceConstants)], _ABOVE_0),
+        Width: dict.fromkeys([item.name for item in fields(Width)], NumberRange(low=1.0, high=1e6)),
+    },
+    digits=4,
+)
+dump_time_calibration = _TIMES.dump
 
 
 def load_time_calibration(path: Path | None = None) -> LlmCalibration:
@@ -223,14 +208,9 @@ def load_time_calibration(path: Path | None = None) -> LlmCalibration:
     Raises:
         SpecError: The file is missing, not strict YAML, of another schema, or holds unknown, missing or wrong values.
     """
-    reader, document = _TimeReader.opened(path)
+    reader, document = _TIMES.opened(path)
     found = reader.record(LlmCalibration, document, "")
     for name in WIDTH_NAMES:
         if found is not None and name not in found.widths:
             reader.refuse(f"widths.{name}", "is missing; make one with capplan llm fit --cross")
     return reader.finished(found)
-
-
-def dump_time_calibration(calibration: LlmCalibration) -> str:
-    """Write a calibration as YAML, numbers to four significant digits; the same one gives the same text."""
-    return _TimeReader.dump(calibration, digits=4)
