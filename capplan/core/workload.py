@@ -142,12 +142,7 @@ ENGINES_NOT_ESTIMATED: Mapping[str, str] = {
 
 
 def known_words(words: type[StrEnum], name: str) -> str:
-    """Return a sentence that lists an enumeration's words, after one on the engine that an unknown name is.
-
-    Args:
-        words: the enumeration.
-        name: what was given.
-    """
+    """Return a sentence that lists an enumeration's words, after one on the engine that an unknown name is."""
     listed = f"Known: {', '.join(word.value for word in words)}."
     reason = ENGINES_NOT_ESTIMATED.get(name.casefold()) if words is Framework else None
     return f"{reason} {listed}" if reason else listed
@@ -335,10 +330,6 @@ class Batches:
 
 def parse_batches(text: str, *, what: str = "⟨batch⟩") -> Batches:
     """Read "8", "1,8,32", "1..1024" (powers of two), "auto" or "max".
-
-    Args:
-        text: the words.
-        what: what errors call the field.
 
     Raises:
         UsageError: none of these, or a batch below 1.

@@ -60,11 +60,6 @@ def file_address(repository: str, commit: str, file: str) -> str:
 def get(address: str, *, name: str, at_most: int = LARGEST_FILE_BYTES) -> bytes:
     """Return the whole content of an address.
 
-    Args:
-        address: the address.
-        name: the name of the Hub that error messages state.
-        at_most: the most bytes that are read.
-
     Raises:
         HubError: the Hub does not give it, or more than that.
     """

@@ -77,12 +77,7 @@ def tagged(kind: type, *, tag_field: str, suffix: str) -> type[msgspec.Struct]:
 
 
 def as_tagged(value: object, kind: type[msgspec.Struct]) -> msgspec.Struct:
-    """Return the fields of a dataclass as the struct that `tagged` made for it.
-
-    Args:
-        value: The dataclass.
-        kind: The struct type.
-    """
+    """Return the fields of a dataclass as the struct that `tagged` made for it."""
     return kind(**{name: getattr(value, name) for name in kind.__struct_fields__})
 
 

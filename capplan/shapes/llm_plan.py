@@ -76,11 +76,7 @@ def _per_gpu(pair: tuple[LoadPoint, DeploymentFit]) -> float:
 
 
 def manifest_of(fleet: PlannedFleet) -> str | None:
-    """Return the Kubernetes manifest of the recommended deployment; None where nothing fits.
-
-    Args:
-        fleet: The plan with its hand-over.
-    """
+    """Return the Kubernetes manifest of the recommended deployment; None where nothing fits."""
     best = fleet.plan.recommended
     if best is None or fleet.launch is None:
         return None

@@ -169,11 +169,7 @@ class MeasurementComparisonsDocument(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def comparisons_document(pairing: Pairing) -> MeasurementComparisonsDocument:
-    """Return the questions that two runs both answered as a document.
-
-    Args:
-        pairing: The questions of two runs.
-    """
+    """Return the questions that two runs both answered as a document."""
     return MeasurementComparisonsDocument(comparisons=tuple(map(_comparison, pairing.pairs)))
 
 

@@ -381,10 +381,6 @@ def certain_gpus(plan: "PlanDocument") -> frozenset[str]:
 def read_plan(value: object, *, where: str) -> "PlanDocument":
     """Read a plan that `capplan plan --format json` wrote.
 
-    Args:
-        value: What a JSON parser returned.
-        where: Name of the file, for error messages.
-
     Raises:
         UsageError: the value is not a plan, is damaged, or is of another schema version.
     """

@@ -191,13 +191,6 @@ CHECK: Final = Shape("CheckDocument", Sequence, "What `capplan check --json` wri
 def check_plan(plan: PlanDocument, gpu: GpuSpec, *, batch: int, gate: Gate, where: str) -> tuple[CheckedLimit, ...]:
     """Compare the estimates for one GPU and batch of a plan with the limits.
 
-    Args:
-        plan: The plan of one model.
-        gpu: The GPU.
-        batch: The batch, which the plan must hold.
-        gate: The limits.
-        where: Name of the plan's file, for error messages.
-
     Raises:
         UsageError: the plan holds nothing of this GPU and batch.
     """

@@ -281,12 +281,7 @@ class Shape:
         return from_plain(plain, self.struct, where=where, noun=noun)
 
     def flat(self, value: Any, whole: Any = None) -> dict[str, Any]:
-        """Return all figures by the names of their columns, those of an interval with its ends.
-
-        Args:
-            value: The value.
-            whole: The answer that it is part of.
-        """
+        """Return all figures by the names of their columns, those of an interval with its ends."""
         return {one.name: one.value(value, whole) for one in self.flat_columns}
 
     @cached_property

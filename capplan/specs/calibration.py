@@ -157,11 +157,7 @@ def dump_calibration(calibration: Calibration, *, parts: Sequence[Calibration] =
 
 
 def dump_with_own_parts(calibration: Calibration) -> str:
-    """Write a calibration with those of its parts that are not the shipped ones, such as a base file's own.
-
-    Args:
-        calibration: what to write.
-    """
+    """Write a calibration with those of its parts that are not the shipped ones, such as a base file's own."""
     shipped = load_calibration(None).parts
     own = [part for serves, part in calibration.parts.items() if part != shipped.get(serves)]
     return dump_calibration(calibration, parts=own)

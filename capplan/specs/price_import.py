@@ -486,13 +486,7 @@ def _rent_rows(quotes: Sequence[Quote], keys: Mapping[str, str]) -> list[dict[st
 
 
 def rent_trees(quotes: Iterable[Quote], *, read_on: date, url: str) -> tuple[dict[str, object], ...]:
-    """Return rents as price files by provider and day, as trees that JSON can hold: days are texts.
-
-    Args:
-        quotes: The rents; purchases are passed over.
-        read_on: The day of reading.
-        url: Where the prices are documented.
-    """
+    """Return rents as price files by provider and day, as trees that JSON can hold: days are texts."""
     trees: list[dict[str, object]] = []
     for (provider, day, date_is), held in _rents(quotes).items():
         keys = _source_keys(held)

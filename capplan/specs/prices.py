@@ -177,12 +177,6 @@ def read_prices(path: Path, gpus: Mapping[str, GpuSpec], *, shown: str, origin: 
 def read_price_section(tree: Tree, gpus: Mapping[str, GpuSpec], *, shown: str, origin: str) -> Prices:
     """Read prices that stand in another file, in the form of a price file.
 
-    Args:
-        tree: What the section holds.
-        gpus: The GPUs by id.
-        shown: The file, and where in it the section stands.
-        origin: Where the prices come from, as reports name it.
-
     Raises:
         SpecFileError: everything that is wrong with the section.
     """

@@ -121,11 +121,7 @@ class Providers:
         )
 
     def countries_in(self, regions: Sequence[str]) -> tuple[Country, ...]:
-        """Return the countries that names of countries, areas and providers' regions stand for.
-
-        Args:
-            regions: The names, in any case.
-        """
+        """Return the countries that names of countries, areas and providers' regions stand for."""
         words = {name.lower() for name in regions}
         stand = {
             place.country.code
@@ -154,11 +150,6 @@ class Providers:
 
         A price that is printed for several regions at once, parted by slashes or commas, holds in each of them. Where
         some part is not a region of the provider, the text stays one place, without a country.
-
-        Args:
-            provider: The provider.
-            region: The region as the price list prints it.
-            country: The country's code, where the price list states it.
         """
         if country is not None:
             return (Place(region=region, country=self.countries[country]),)

@@ -72,9 +72,6 @@ class LawsOrigin:
 def load_rate_laws(path: Path | None = None) -> RateLaws:
     """Read the laws of all GPUs; the shipped ones where no path is given.
 
-    Args:
-        path: another file of the same form.
-
     Raises:
         SpecError: the file is missing, no strict YAML, of another schema, or holds unknown, missing or wrong values.
     """
@@ -88,11 +85,7 @@ def _load_as_of(path: Path, _stamp: Stamp) -> RateLaws:
 
 
 def load_origins(path: Path) -> tuple[LawsOrigin, ...]:
-    """Return what each section of a file was made from.
-
-    Args:
-        path: a file of rate laws.
-    """
+    """Return what each section of a file was made from."""
     return _read(path)[1]
 
 
@@ -144,13 +137,7 @@ def dump_rate_laws(laws: RateLaws, origins: tuple[LawsOrigin, ...]) -> str:
 
 
 def replace_sections(path: Path, laws: RateLaws, origin: LawsOrigin) -> None:
-    """Write laws over a file and set the origin of the sections that a command made; other origins stay.
-
-    Args:
-        path: the file, which exists.
-        laws: all laws, of which the command changed some.
-        origin: what those sections were made from.
-    """
+    """Write laws over a file and set the origin of the sections that a command made; other origins stay."""
     others = [other for other in load_origins(path) if not set(other.sections) <= set(origin.sections)]
     origins = sorted([*others, origin], key=lambda origin: SECTIONS.index(origin.sections[0]))
     path.write_text(dump_rate_laws(laws, tuple(origins)))

@@ -82,10 +82,6 @@ class AcceptQuestion:
 def answer_accept(question: AcceptQuestion, context: Context) -> "AcceptedMachine":
     """Return what was compared of a delivered machine, and the verdict.
 
-    Args:
-        question: the plan, and what was recorded of the machine.
-        context: how the door finds GPUs.
-
     Raises:
         UsageError: a file cannot be read, the plan recommends nothing, or nothing was recorded of the machine.
     """

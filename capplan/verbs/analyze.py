@@ -60,10 +60,6 @@ class AnalyzeQuestion(ModelFields, _CountedBatchFields, RecordingFields, Trainin
 def answer_analyze(question: AnalyzeQuestion, context: Context) -> "AnalyzeAnswer":
     """Return what a model counts at a batch.
 
-    Args:
-        question: the model, batch and recording.
-        context: how the door finds models.
-
     Raises:
         UsageError: there is no such model; or other counters are asked for of a trace or of training steps.
         TraceError: the model could not be traced, or is refused by `strict`.

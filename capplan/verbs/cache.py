@@ -75,9 +75,6 @@ class ForgetQuestion:
 def answer_forget(question: ForgetQuestion, _context: Context) -> int:
     """Forget all kept traces, or those of one model, and return how many.
 
-    Args:
-        question: the model, as `capplan cache` lists it.
-
     Raises:
         UsageError: none are kept here, or none of this model.
     """

@@ -51,10 +51,6 @@ class CalibrateQuestion(MeasuredFields):
 def answer_calibrate(question: CalibrateQuestion, context: Context) -> "FittedCalibration":
     """Return the calibration, and the errors that it was judged by: log(predicted ÷ measured) of held-out rows.
 
-    Args:
-        question: files as for `validate`, and tables of single kernels; only rows of what it is for are used.
-        context: where progress is shown.
-
     Raises:
         UsageError: a file cannot be read, or fewer than 20 rows are usable.
     """
@@ -163,10 +159,6 @@ def _finalize(question: _Made, _look: Look) -> _Made:
 def answer_device(question: DeviceQuestion, context: Context) -> "DeviceAnswer":
     """Return what the device at hand reaches, with the calibration and the spec that were asked for.
 
-    Args:
-        question: the device and what is made of it.
-        context: where progress is shown.
-
     Raises:
         UsageError: the database does not know the device.
         MeasurementError: there is no such device, or it cannot be used.
@@ -216,12 +208,7 @@ CALIBRATE_DEVICE = Verb(
 
 
 def answer_host(question: _CalibrationFileFields, context: Context) -> "HostAnswer":
-    """Return what calls into PyTorch cost on this host, with the calibration that was asked for.
-
-    Args:
-        question: what is made of it.
-        context: where progress is shown.
-    """
+    """Return what calls into PyTorch cost on this host, with the calibration that was asked for."""
     from capplan.app.calibration.at_hand import calibrate_host
 
     command = context.command(CALIBRATE_HOST, question)
@@ -252,10 +239,6 @@ class PowerQuestion(MeasuredFields, _CalibrationFileFields):
 
 def answer_power(question: PowerQuestion, context: Context) -> "PowerAnswer":
     """Return what was learnt of the power of each GPU, with the calibration that was asked for.
-
-    Args:
-        question: files as for `validate` whose rows state `power_w`.
-        context: where progress is shown.
 
     Raises:
         UsageError: a file cannot be read, or no GPU has three rows that state power.

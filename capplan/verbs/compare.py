@@ -92,10 +92,6 @@ class CompareQuestion(
 def answer_compare(question: CompareQuestion, context: Context) -> "Comparison":
     """Return a row for each model, number format, framework, layout, GPU and batch.
 
-    Args:
-        question: the models, GPUs, batches and conditions.
-        context: how the door finds models and GPUs.
-
     Raises:
         UsageError: there is no such model or GPU, or no model is named.
         TraceError: a model could be traced under none of the conditions.

@@ -71,10 +71,6 @@ class EstimateQuestion(
 def answer_estimate(question: EstimateQuestion, context: Context) -> "EstimateAnswer | Plan":
     """Return curves, breakdowns, bounds and advice for a model on each GPU.
 
-    Args:
-        question: the model, GPUs, batches and conditions.
-        context: how the door finds models and GPUs.
-
     Raises:
         UsageError: there is no such model or GPU; a GPU cannot run the workload; or batches are not listed.
         TraceError: the model could not be traced.

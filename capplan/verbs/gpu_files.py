@@ -32,10 +32,6 @@ class NewGpuQuestion:
 def answer_new_gpu(question: NewGpuQuestion, context: Context) -> str:
     """Return a file with every key of a GPU explained.
 
-    Args:
-        question: the GPU that it starts from.
-        context: which database there is.
-
     Raises:
         UnknownNameError: there is no such GPU.
     """
@@ -72,9 +68,6 @@ class SpecCheckQuestion:
 
 def answer_spec_check(question: SpecCheckQuestion, _context: Context) -> str:
     """Return what was checked, and how its values are known.
-
-    Args:
-        question: the file or folder.
 
     Raises:
         SpecFileError: everything that is wrong, each with file and key.

@@ -67,10 +67,6 @@ class GpuList:
 def answer_gpus(question: GpusQuestion, context: Context) -> GpuList:
     """Return the GPUs that pass filters, sorted.
 
-    Args:
-        question: the filters and the order.
-        context: which database there is.
-
     Raises:
         UsageError: a condition cannot be read, or names an unknown column, vendor or architecture.
     """
@@ -142,10 +138,6 @@ class GpuQuestion:
 def answer_gpu(question: GpuQuestion, context: Context) -> "GpuSheet":
     """Return a GPU with its architecture and prices.
 
-    Args:
-        question: its name.
-        context: which database and prices there are.
-
     Raises:
         UnknownNameError: there is no such GPU.
     """
@@ -190,10 +182,6 @@ class GpuComparisonQuestion:
 def answer_gpu_comparison(question: GpuComparisonQuestion, context: Context) -> "tuple[GpuSpec, ...]":
     """Return the GPUs that names stand for, in their order.
 
-    Args:
-        question: the names.
-        context: which database there is.
-
     Raises:
         UnknownNameError: a name stands for none.
     """
@@ -223,12 +211,7 @@ class DetectedGpus:
 
 
 def answer_detect(question: SpecFields, context: Context) -> DetectedGpus:
-    """Return the GPUs of this machine, as its drivers report them, each with its spec of the database.
-
-    Args:
-        question: own specs.
-        context: which database there is.
-    """
+    """Return the GPUs of this machine, as its drivers report them, each with its spec of the database."""
     from capplan.core.gpus.names import match_gpu
     from capplan.probe.installed_gpus import find_installed_gpus
 

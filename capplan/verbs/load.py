@@ -70,10 +70,6 @@ class LoadQuestion:
 def answer_load(question: LoadQuestion, context: Context) -> "ObservedLoad":
     """Return what a service was asked for in a window, and how it answered.
 
-    Args:
-        question: the logs, or the server of metrics, and the window.
-        context: where progress is shown.
-
     Raises:
         UsageError: a log or the server cannot be read, or shows no request.
     """

@@ -237,10 +237,6 @@ def answer_measure(question: MeasureQuestion, context: Context) -> MeasureOutcom
     A module is copied, with its weights. A measurement has a bound and an estimate if the GPU database knows its
     device's name, or if `gpu` is given; otherwise one of its notes says why there are none.
 
-    Args:
-        question: the model, batches, device and rules of timing; or a file to show, or two to compare.
-        context: how the door finds models.
-
     Raises:
         UsageError: there is no such model or file, or the question contradicts itself.
         MeasurementError: there is no such device, or it cannot be used.

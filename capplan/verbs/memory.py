@@ -77,10 +77,6 @@ class MemoryQuestion(
 def answer_memory(question: MemoryQuestion, context: Context) -> "MemoryResult | PipelineMemory":
     """Return the memory of a model at a batch, on each GPU asked for.
 
-    Args:
-        question: the model, batch, GPUs and conditions.
-        context: how the door finds models and GPUs.
-
     Raises:
         UsageError: there is no such model or GPU; or the batch is too large for any device.
         TraceError: the model could not be traced, or is refused by `strict`.

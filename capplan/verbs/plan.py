@@ -115,10 +115,6 @@ class PlanQuestion(
 def answer_plan(question: PlanQuestion, context: Context) -> "Plan":
     """Return the plan that answers a question.
 
-    Args:
-        question: the model, GPUs, batches, conditions and limits.
-        context: how the door finds models and GPUs.
-
     Raises:
         UsageError: no such model or GPU; or batches must be listed for a model that does not scale with the batch.
         TraceError: the model could not be traced, or is refused by `strict`.

@@ -46,10 +46,6 @@ class PriceUpdateQuestion:
 def answer_price_update(question: PriceUpdateQuestion, context: Context) -> "PriceUpdate":
     """Ask the sources, and keep what they give.
 
-    Args:
-        question: the sources.
-        context: which GPUs are known, and where progress is shown.
-
     Raises:
         UnknownNameError: a source is not known.
         UsageError: the user's data folder cannot be written.

@@ -80,10 +80,6 @@ class PricesQuestion:
 def answer_prices(question: PricesQuestion, context: Context) -> "Prices":
     """Return the prices that pass filters, the newest of each offer unless `history` is asked for.
 
-    Args:
-        question: the filters.
-        context: which GPUs and prices are known.
-
     Raises:
         UsageError: `old` without `max_age_days`.
         UnknownNameError: a GPU, provider or region that no price names.
@@ -207,9 +203,6 @@ class PriceImportQuestion:
 
 def answer_price_import(question: PriceImportQuestion, _context: Context) -> "ImportedPrices":
     """Return what an import writes, and the rows it leaves out.
-
-    Args:
-        question: the table and the folder.
 
     Raises:
         UsageError: the table cannot be read, no row could be taken, or a file exists.

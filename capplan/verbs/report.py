@@ -144,10 +144,6 @@ def of_served_model(question: ReportQuestion) -> "LlmReportQuestion":
 def answer_report(question: ReportQuestion, context: Context) -> "Report":
     """Plan every model, unless its plan was saved, and answer the load.
 
-    Args:
-        question: the models, GPUs, conditions, load and prices.
-        context: how the door finds models and GPUs.
-
     Raises:
         UsageError: there is no such model or GPU, no GPU is left, or a file does not hold what it must.
         TraceError: a model could not be traced.

@@ -32,9 +32,6 @@ class DiffQuestion:
 def answer_diff(question: DiffQuestion, _context: Context) -> "list[Change]":
     """Return what changed between two documents.
 
-    Args:
-        question: their files.
-
     Raises:
         UsageError: one cannot be read, or they are not of one kind.
     """
@@ -117,10 +114,6 @@ class CheckQuestion:
 
 def answer_check(question: CheckQuestion, context: Context) -> "tuple[CheckedLimit, ...]":
     """Return what each limit came to on each GPU.
-
-    Args:
-        question: the plan and the limits.
-        context: how the door finds GPUs.
 
     Raises:
         UsageError: the file cannot be read or holds no such plan, or there is no such GPU.
@@ -232,9 +225,6 @@ class QueryAnswer:
 def answer_query(question: QueryQuestion, _context: Context) -> QueryAnswer:
     """Return what a query gives over the results of a sweep.
 
-    Args:
-        question: the results and the query.
-
     Raises:
         UsageError: the folder holds no results, the query is refused, or nothing can be compared.
     """
@@ -303,9 +293,6 @@ class SchemaQuestion:
 
 def answer_schema(question: SchemaQuestion, _context: Context) -> str:
     """Return a document's schema as indented JSON, or the names of all documents, one in a line.
-
-    Args:
-        question: the name.
 
     Raises:
         UnknownNameError: there is no such document.

@@ -126,10 +126,6 @@ def answer_sweep(question: SweepQuestion, context: Context) -> Swept:
 
     A second run computes what changed, and an interrupted one goes on.
 
-    Args:
-        question: what is swept, where the rows are kept, and what one model may take.
-        context: where progress is shown.
-
     Raises:
         UsageError: a name or glob matches nothing, a key is unknown, or the folder holds something else.
     """

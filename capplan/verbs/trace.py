@@ -63,10 +63,6 @@ class TraceQuestion(ModelFields, TrainingFields):
 def answer_trace(question: TraceQuestion, context: Context) -> "Trace":
     """Return the trace of a model on the meta device, with one recording for each variant of the number formats.
 
-    Args:
-        question: the model and what to record.
-        context: how the door finds models.
-
     Raises:
         UsageError: there is no such model, or it does not take these arguments and inputs.
         TraceError: the model could not be traced.

@@ -63,9 +63,6 @@ class ValidateQuestion(MeasuredFields, CalibrationFields):
 def answer_validate(question: ValidateQuestion, context: Context) -> "ValidateAnswer | PipelineValidation":
     """Return the errors of predictions by cell and over all rows, and every row with its prediction.
 
-    Args:
-        question: the files of measurements, and how their rows are grouped.
-
     Raises:
         UsageError: a file is missing, unreadable or lacks a column.
         UnknownNameError: `by` does not name a column.

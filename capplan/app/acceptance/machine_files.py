@@ -28,9 +28,6 @@ _KNOWN = "nvidia-smi -q, nvidia-smi topo -m or rocm-smi --json"
 def read_machine(paths: Sequence[Path]) -> tuple[DeliveredGpu, ...]:
     """Read the devices of a machine.
 
-    Args:
-        paths: Recorded outputs, in any order.
-
     Raises:
         UsageError: a file cannot be read, or is none of the outputs that are known.
     """

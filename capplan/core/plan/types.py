@@ -80,11 +80,7 @@ class Limits:
         return f" {' and '.join(found)}" if found else ""
 
     def broken_by(self, latency: LatencyEstimate) -> BrokenSpeedLimit | None:
-        """Return the limit on speed that even the good end of an estimate's interval breaks; None where it keeps all.
-
-        Args:
-            latency: the estimate for one batch.
-        """
+        """Return the limit on speed that even the good end of an estimate breaks; None where it keeps all."""
         time_s, rate = latency.latency_s, latency.throughput_per_s
         limit_s, wanted = self.max_latency_s, self.min_throughput_per_s
         if limit_s is not None and time_s.low > limit_s:
@@ -103,11 +99,7 @@ class Limits:
         return None
 
     def surely_kept_by(self, latency: LatencyEstimate) -> bool:
-        """Return True if the bad end of an estimate's interval keeps the limits on speed.
-
-        Args:
-            latency: the estimate for one batch.
-        """
+        """Return True if the bad end of an estimate's interval keeps the limits on speed."""
         limit_s, wanted = self.max_latency_s, self.min_throughput_per_s
         in_time = limit_s is None or latency.latency_s.high <= limit_s
         return in_time and (wanted is None or latency.throughput_per_s.low >= wanted)

@@ -74,9 +74,6 @@ _MEMORY = RecordFile(
 def load_llm_memory(path: Path | None = None) -> LlmMemoryConstants:
     """Read the memory rules of engines; the shipped ones where no path is given.
 
-    Args:
-        path: A calibration file of the user's.
-
     Raises:
         SpecError: The file is missing, not strict YAML, of another schema, or has unknown or missing keys.
     """

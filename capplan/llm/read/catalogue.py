@@ -53,10 +53,6 @@ def stored_checkpoint(name: str, weights: str) -> str | None:
     """Return the repository of a model of the catalogue whose checkpoint is stored in a format; None for none.
 
     Of a maker's several checkpoints that with the shortest name is taken. fp8 is what fp8 in blocks is, too.
-
-    Args:
-        name: The id of the model.
-        weights: The format's name.
     """
     formats = {"fp8", "fp8_block"} if weights in ("fp8", "fp8_block") else {weights}
     size = _entries()[name]["parameters"] if name in _entries() else None
@@ -115,11 +111,7 @@ def _stored_in(model: LanguageModel, weights: str, name: str) -> LanguageModel:
 
 
 def unknown_model(name: str) -> CapplanError:
-    """Return the error of a name that the catalogue does not have: why it was refused, else the nearest ones.
-
-    Args:
-        name: What was asked for.
-    """
+    """Return the error of a name that the catalogue does not have: why it was refused, else the nearest ones."""
     word = name.rpartition("/")[2]
     plain = _plain(word)
     begun = tuple(identity for identity in catalogue_ids() if _plain(identity).startswith(plain))

@@ -69,9 +69,6 @@ def read_requests(path: Path) -> Arrivals:
     Response tokens), and of Mooncake (JSON Lines with timestamp in ms, input_length, output_length, hash_ids of 512
     tokens each). Requests without an answer, which BurstGPT has for failures, are left out.
 
-    Args:
-        path: The file, plain or gzip-compressed.
-
     Raises:
         UsageError: The file cannot be read, has none of these forms, or holds a value that cannot be.
     """

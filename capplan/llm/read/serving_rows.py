@@ -44,11 +44,6 @@ def read_serving(path: Path) -> RunFile[MeasuredRun]:
 def parse_run(row: Mapping[str, str], *, file: str, line: int) -> MeasuredRun:
     """Read one run from its columns.
 
-    Args:
-        row: Text by column.
-        file: Name of the file, for reports.
-        line: Line of the row, for reports.
-
     Raises:
         ValueError: A value is missing or wrong; the text says which.
     """

@@ -127,10 +127,6 @@ def _read_json(path: Path) -> dict[str, Any]:
 def parse_json_object(text: bytes, *, where: str) -> dict[str, Any]:
     """Return the object that JSON text holds.
 
-    Args:
-        text: The text.
-        where: What error messages call it.
-
     Raises:
         SpecError: It is not JSON, not an object, or nested too deeply.
     """

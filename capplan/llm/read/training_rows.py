@@ -74,10 +74,6 @@ def read_training(path: Path) -> RunFile[MeasuredTraining]:
 def parse_training(row: Mapping[str, str], line: int) -> MeasuredTraining:
     """Read one run from its columns.
 
-    Args:
-        row: Text by column.
-        line: Line of the row, for reports.
-
     Raises:
         CapplanError: The job is not possible or not known.
         ValueError: A value is missing or wrong; the text says which.

@@ -49,9 +49,6 @@ class StoredTensor:
 def read_safetensors_header(path: Path) -> tuple[StoredTensor, ...]:
     """Return the tensors of a safetensors file without reading their data.
 
-    Args:
-        path: The file.
-
     Raises:
         SpecError: The file is damaged, truncated, or not a safetensors file.
     """
@@ -171,9 +168,6 @@ class GgufHeader:
 
 def read_gguf_header(path: Path) -> GgufHeader:
     """Return the metadata and the tensors of a GGUF file without reading their data.
-
-    Args:
-        path: The file.
 
     Raises:
         SpecError: The file is damaged, truncated, of an unknown version, or not a GGUF file.
@@ -331,21 +325,13 @@ _FILE_TYPES = {
 
 
 def gguf_weights(header: GgufHeader) -> str | None:
-    """Return the weight format that a GGUF file states, None if it is not one of those known here.
-
-    Args:
-        header: The header.
-    """
+    """Return the weight format that a GGUF file states, None if it is not one of those known here."""
     stated = header.metadata.get("general.file_type")
     return _FILE_TYPES.get(stated) if isinstance(stated, int) else None
 
 
 def gguf_config(header: GgufHeader, *, where: str) -> dict[str, Any]:
     """Return the configuration that a GGUF header states, in Hugging Face's words.
-
-    Args:
-        header: The header.
-        where: What error messages call the file.
 
     Raises:
         SpecError: The header names no architecture or per-layer sizes that differ.

@@ -234,11 +234,7 @@ _SHOWN = 5
 
 
 def generating_steps(new_tokens: int | None) -> tuple[Step, ...]:
-    """Return the step that puts a module's `generate` in the place of its forward; none where no tokens are asked for.
-
-    Args:
-        new_tokens: tokens to generate after those of the input.
-    """
+    """Return the step that puts `generate` in the place of a module's forward; none where no tokens are asked for."""
     if new_tokens is None:
         return ()
 

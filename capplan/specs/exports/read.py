@@ -54,13 +54,7 @@ def _table(path: Path, reading: Reading) -> Export | None:
 
 
 def read_catalogue_file(path: Path, reading: Reading, *, provider: str) -> Export:
-    """Read a file of SkyPilot's catalogue; it is refused when its rows are asked for.
-
-    Args:
-        path: The file.
-        reading: What it is read with.
-        provider: Whose machines it lists.
-    """
+    """Read a file of SkyPilot's catalogue; it is refused when its rows are asked for."""
     cells = read_cells(path)
 
     def read() -> Iterator[Found]:

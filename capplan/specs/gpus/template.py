@@ -122,12 +122,7 @@ _PEAKS = (PeakKind.FP64, PeakKind.FP32, PeakKind.BF16, PeakKind.INT8)
 
 
 def render_cpu_sheet(cpu: GpuSpec, *, read_on: date) -> str:
-    """Return the text of a CPU's file, without what was measured.
-
-    Args:
-        cpu: its spec.
-        read_on: the day on which the system was asked.
-    """
+    """Return the text of a CPU's file, without what was measured."""
     peaks = [
         f"  {kind}: {{value: {rate / 1e12:.4g}, unit: {'TOP/s' if kind is PeakKind.INT8 else 'TFLOP/s'}, source: host}}"
         for kind in _PEAKS

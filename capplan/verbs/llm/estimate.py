@@ -56,10 +56,6 @@ class LlmEstimateQuestion(
 def answer_llm_estimate(question: LlmEstimateQuestion, context: Context) -> "ServingEstimate":
     """Return how fast a deployment answers over concurrency.
 
-    Args:
-        question: the model, the GPU, how the model is shared, and the requests.
-        context: how the door finds models and GPUs.
-
     Raises:
         CapplanError: a name is not known, or the model does not fit.
     """

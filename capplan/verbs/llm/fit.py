@@ -41,10 +41,6 @@ class LlmFitQuestion:
 def answer_llm_fit(question: LlmFitQuestion, context: Context) -> "FittedServing":
     """Return constants that are learnt from measured runs, and how wrong they are on runs that were held out.
 
-    Args:
-        question: the files of measured runs.
-        context: how the door finds GPUs.
-
     Raises:
         CapplanError: a file cannot be read, or there are too few runs to learn from.
     """
@@ -147,10 +143,6 @@ class FittedMemoryFile:
 
 def answer_llm_fit_memory(question: LlmFitMemoryQuestion, context: Context) -> "FittedMemoryFile":
     """Return memory constants that are learnt from vLLM's start-up logs, and the calibration file that holds them.
-
-    Args:
-        question: the logs, and what they are of.
-        context: how the door reports progress.
 
     Raises:
         CapplanError: the logs cannot be read or are too few.

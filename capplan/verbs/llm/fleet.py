@@ -42,10 +42,6 @@ class LlmFleetQuestion(MeasuredRunFields, CurrencyFields, SpendFields, CardPower
 def answer_llm_fleet(question: LlmFleetQuestion, context: Context) -> "FleetAnswer":
     """Return the plans of all models of a file, and the fleets that serve them together.
 
-    Args:
-        question: the file, and whether models may share GPUs.
-        context: how the door finds GPUs and prices.
-
     Raises:
         CapplanError: the file is refused, or a model or GPU is not known.
     """

@@ -68,10 +68,6 @@ class LlmMemoryQuestion(LanguageModelFields, ReplicaGpuFields, DeploymentFields,
 def answer_llm_memory(question: LlmMemoryQuestion, context: Context) -> "MemoryAnswer":
     """Return how a GPU's memory is divided when it serves a language model.
 
-    Args:
-        question: the model, the GPU, how the model is shared, and what the engine may take.
-        context: how the door finds models and GPUs.
-
     Raises:
         CapplanError: a name is not known, or the deployment is not possible.
     """
@@ -148,10 +144,6 @@ class LlmModelsQuestion:
 
 def answer_llm_models(question: LlmModelsQuestion, context: Context) -> "tuple[LanguageModel, ...]":
     """Return the language models that a question names, or all that are known, as far as they meet its conditions.
-
-    Args:
-        question: names and conditions.
-        context: how the door finds models.
 
     Raises:
         CapplanError: a name is not known, or a condition cannot be read.

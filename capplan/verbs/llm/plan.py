@@ -71,10 +71,6 @@ def search_space(
 def answer_llm_plan(question: LlmPlanQuestion, context: Context) -> "PlannedFleet":
     """Return the deployments that carry a load within limits, the cheapest first.
 
-    Args:
-        question: the model, the load, the limits, and what to search.
-        context: how the door finds models, GPUs and prices.
-
     Raises:
         CapplanError: a name is not known, or the load is empty or too long for the model.
     """

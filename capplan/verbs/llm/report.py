@@ -45,10 +45,6 @@ class LlmReportQuestion(LanguageModelFields, MeasuredRunFields, FilesHereFields)
 def answer_llm_report(question: LlmReportQuestion, context: Context) -> "ServingReport":
     """Return the plan of a load, a replica of it from idle to saturation, and what changes with the load.
 
-    Args:
-        question: the model and its load.
-        context: how the door finds models, GPUs and prices.
-
     Raises:
         CapplanError: a name is not known, or the load is refused.
     """

@@ -143,10 +143,6 @@ class LlmScaleQuestion(
 def answer_llm_scale(question: LlmScaleQuestion, context: Context) -> "ElasticAnswer":
     """Return what a fleet that follows its load costs and keeps, beside one that stands.
 
-    Args:
-        question: the replica, the load of a week, the limits, the autoscaler and the start.
-        context: how the door finds models, GPUs and prices.
-
     Raises:
         CapplanError: a name is not known, the model does not fit, no machine is rented, or no replica keeps the limits.
     """

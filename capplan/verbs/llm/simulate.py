@@ -154,10 +154,6 @@ class LlmSimulateQuestion(
 def answer_llm_simulate(question: LlmSimulateQuestion, context: Context) -> "Simulation":
     """Return what requests see at each load, by simulating a replica.
 
-    Args:
-        question: the deployment, the loads and the limits.
-        context: how the door finds models and GPUs.
-
     Raises:
         CapplanError: a name is not known, the model does not fit, or no load is stated.
     """

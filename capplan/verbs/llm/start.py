@@ -112,10 +112,6 @@ class LlmStartQuestion(StartedReplicaFields):
 def answer_llm_start(question: LlmStartQuestion, context: Context) -> "StartAnswer":
     """Return how long a replica takes to start, part by part.
 
-    Args:
-        question: the model, its GPUs, and what stands around the engine.
-        context: how the door finds models and GPUs.
-
     Raises:
         CapplanError: a name is not known, or no start of the engine is known.
     """

@@ -21,10 +21,6 @@ class LlmSupportQuestion(LanguageModelFields, ReplicaGpuFields):
 def answer_llm_support(question: LlmSupportQuestion, context: Context) -> "SupportAnswer":
     """Return which engines read which formats of a model's weights on a GPU, since which version.
 
-    Args:
-        question: the model and the GPU.
-        context: how the door finds models and GPUs.
-
     Raises:
         CapplanError: a name is not known.
     """

@@ -22,10 +22,6 @@ class LlmTrainEstimateQuestion(TrainingJobFields, RunFields, OwnRunFields, Train
 def answer_llm_train_estimate(question: LlmTrainEstimateQuestion, context: Context) -> "PricedTraining":
     """Return how fast a job trains, and what a run over its tokens takes.
 
-    Args:
-        question: the model, the GPU, what is trained, how GPUs share it, and the tokens.
-        context: how the door finds models, GPUs and prices.
-
     Raises:
         CapplanError: a name is not known, or the job is not possible.
     """
@@ -82,10 +78,6 @@ class LlmTrainMemoryQuestion(TrainingJobFields, OwnRunFields, _VerdictFields, Tr
 
 def answer_llm_train_memory(question: LlmTrainMemoryQuestion, context: Context) -> "TrainingMemoryAnswer":
     """Return how the memory of a GPU that trains is divided.
-
-    Args:
-        question: the model, the GPU, what is trained, and how GPUs share it.
-        context: how the door finds models and GPUs.
 
     Raises:
         CapplanError: a name is not known, or the job is not possible.

@@ -95,10 +95,6 @@ adapters."""
 def answer_llm_train_plan(question: LlmTrainPlanQuestion, context: Context) -> "TrainingPlan":
     """Return the runs that keep limits on time and money: the cheapest, the fastest, the one on fewest GPUs.
 
-    Args:
-        question: the model, what is trained, the tokens, the limits, and what to search.
-        context: how the door finds models, GPUs and prices.
-
     Raises:
         CapplanError: a name is not known.
     """

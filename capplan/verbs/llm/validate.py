@@ -40,10 +40,6 @@ class LlmValidateQuestion:
 def answer_llm_validate(question: LlmValidateQuestion, context: Context) -> "ServingValidation":
     """Return predictions of measured serving runs beside the measurements.
 
-    Args:
-        question: the files of measured runs, and which of them are judged.
-        context: how the door finds GPUs.
-
     Raises:
         CapplanError: a file cannot be read.
     """
@@ -116,10 +112,6 @@ class LlmTrainValidateQuestion:
 
 def answer_llm_train_validate(question: LlmTrainValidateQuestion, context: Context) -> "TrainingValidation":
     """Return predictions of measured training runs beside the measurements.
-
-    Args:
-        question: the files of measured runs, and which of them are judged.
-        context: how the door finds GPUs.
 
     Raises:
         CapplanError: a file cannot be read.

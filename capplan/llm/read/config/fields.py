@@ -25,11 +25,7 @@ class Fields:
         self.where = where
 
     def error(self, what: str) -> SpecError:
-        """Return an error about this configuration.
-
-        Args:
-            what: The rest of the sentence, which names the field.
-        """
+        """Return an error about this configuration."""
         return SpecError(f"{self.where}: {what}.")
 
     def has(self, name: str) -> bool:
@@ -128,12 +124,7 @@ class Fields:
         return values
 
     def indexes(self, name: str, *, length: int) -> frozenset[int]:
-        """Return the layers that a list of their indexes names, none if the field is absent.
-
-        Args:
-            name: The field.
-            length: Number of layers that there are.
-        """
+        """Return the layers that a list of their indexes names, none if the field is absent."""
         values = self._get(name) or []
         if not isinstance(values, list) or not all(type(value) is int and 0 <= value < length for value in values):
             raise self.error(f"{name} must be a list of indexes of {length} layers, not {_brief(values)}")

@@ -26,11 +26,6 @@ _LAYER_KINDS = (
 def read_mixers(fields: Fields, traits: Traits, *, layer_count: int) -> list[Mixer | None]:
     """Return the mixer of every layer.
 
-    Args:
-        fields: The (text) configuration.
-        traits: What the family fixes.
-        layer_count: Number of layers.
-
     Raises:
         SpecError: A field is missing, or a layer is of a kind that no formula covers.
     """
@@ -320,11 +315,6 @@ _OF_EXPERTS = (
 
 def read_mlps(fields: Fields, traits: Traits, *, layer_count: int) -> list[Mlp | None]:
     """Return the MLP or the experts of every layer.
-
-    Args:
-        fields: The (text) configuration.
-        traits: What the family fixes.
-        layer_count: Number of layers.
 
     Raises:
         SpecError: A field is missing or absurd.

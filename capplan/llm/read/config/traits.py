@@ -281,9 +281,6 @@ class UnusualModelError(CapplanError):
 def refuse_unusual(fields: Fields) -> None:
     """Raise if the configuration has a kind of layer that no formula covers.
 
-    Args:
-        fields: The (text) configuration.
-
     Raises:
         UnusualModelError: Names the field and what it stands for.
     """
