@@ -163,7 +163,7 @@ class Host(StrEnum):
     @property
     def words(self) -> str:
         """The machine in a few words."""
-        return "a host of each card's year" if self is Host.CARD else f"{self.value} host"
+        return "a host of each card's year" if self is Host.CARD else f"the processor of a {self.value}"
 
 
 class Layout(StrEnum):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec import UNSET
 
 from capplan.core.gpus.machines import LocalAmount
-from capplan.core.latency.types import EVIDENCE_WORDS, Evidence
+from capplan.core.latency.types import EVIDENCE_TITLE, EVIDENCE_WORDS, Evidence
 from capplan.core.memory.fit import usable_memory
 from capplan.core.memory.types import FitStatus, MemoryEstimate
 from capplan.core.numbers import Interval
@@ -144,8 +144,10 @@ def latency_span(fit: Fit) -> str:
 
 
 def latency_ends(fit: Fit) -> str:
-    """Write both ends of the latency."""
-    return f"{format_seconds(fit.latency.latency_s.low)} … {format_seconds(fit.latency.latency_s.high)}"
+    """Write both ends of the latency, their unit once where it is the same."""
+    low, high = format_seconds(fit.latency.latency_s.low), format_seconds(fit.latency.latency_s.high)
+    number, _, unit = low.partition(" ")
+    return f"{number if high.endswith(f' {unit}') else low} … {high}"
 
 
 def largest_batch(fit: Fit) -> str:
@@ -228,7 +230,7 @@ FIT: Final = Shape("PlannedFit", Fit, "A GPU that serves one batch within the li
     figure("evidence", "latency.evidence",
         "What the latency rests on, the strongest first: steps timed on this GPU, steps on it in another "
         "precision, single kernels on it, steps on its architecture, on a related one, or none.",
-        column("evidence", EVIDENCE_WORDS.__getitem__, csv="expected").on_page(), default=Evidence.SPEC_SHEET),
+        column(EVIDENCE_TITLE, EVIDENCE_WORDS.__getitem__, csv="expected").on_page(), default=Evidence.SPEC_SHEET),
     figure("evidence_reason", "latency.evidence_reason", default=""),
     figure("gpu_hours_span", reads(str | None, _hours_span), show=column("GPU-hours").right().where_known().alone()),
     figure("recommended_as", _recommended_as, show=CSV.alone()),

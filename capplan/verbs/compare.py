@@ -224,7 +224,7 @@ def _lines(answers: "Sequence[Comparison]", _question: CompareQuestion, look: Lo
     from capplan.report.text.comparison import comparison_sections
     from capplan.report.text.styled import styled_lines
 
-    return list(styled_lines(comparison_sections(answers[0], width=look.width), width=look.width))
+    return list(styled_lines(comparison_sections(answers[0]), width=look.width))
 
 
 def _outcome(comparison: "Comparison") -> Outcome:

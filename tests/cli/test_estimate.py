@@ -327,7 +327,7 @@ def test_a_card_measured_with_its_power_is_planned_with_its_own(run: Run, net_tr
     assert [fit["power_w"]["expected"] for fit in fits] == pytest.approx([0.8 * watts for watts in law], rel=1e-3)
     assert {fit["power_evidence"] for fit in fits} == {"measured on this GPU"}
     short = run(*question[:-2], "--energy", "--calibration", own).stdout
-    assert "a sample; measured on this GPU" in " ".join(short.split())
+    assert "per image; measured on this GPU" in " ".join(short.split())
     (judged,) = (
         cell
         for cell in json.loads(run("validate", path, "--calibration", own, "--json").stdout)["energy"]

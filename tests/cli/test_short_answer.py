@@ -6,18 +6,21 @@ import re
 import shlex
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from capplan.core.plan.types import Plan
 from capplan.core.workload import Precision, parse_batches
+from capplan.report.screen_words import explained
 from capplan.report.text.answer import MOST_LINES, Selection, render_answer
 from capplan.verbs.plan import PlanQuestion, answer_plan
 from capplan.verbs.statement.local import LocalContext
 from examples.renew import DAY
 from tests.cli.conftest import Run
 from tests.nightly import mostly_nightly
+from tests.seen import at_least
 from tests.snapshot import assert_is_snapshot
 
 
@@ -87,7 +90,7 @@ def test_the_first_lines_hold_the_whole_question_however_narrow(net_trace: Path)
     plan = made(net_trace, "32", "t4")
     for width in (40, 60, 80, 100):
         question = " ".join(render_answer(plan, width=width).partition("\nNeeds")[0].split())
-        for part in ("3x224x224", "batch 32", "fp32 inference", "parameters", "/sample"):
+        for part in ("3x224x224", "batch 32", "fp32 inference", "parameters", "/image"):
             assert part in question, width
 
 
@@ -99,6 +102,26 @@ def test_every_recommended_gpu_stands_in_the_table(net_trace: Path) -> None:
     assert answer.recommended
     for each in answer.recommended:
         assert f"\n{each.fit.gpu.id} " in table
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("width", [80, 100])
+def test_remarks_leave_six_gpus_in_the_table(net_trace: Path, width: int) -> None:
+    plan = made(net_trace, "32")
+    remarked = replace(plan, offer_cautions=(*plan.offer_cautions, *(f"caution {n} " * 6 for n in range(5))))
+    text = render_answer(remarked, width=width)
+    table = text[text.index("\nGPU ") :].split("\nFits")[0].split("\nFaster?")[0]
+    assert len(table.strip().splitlines()) >= 7  # the titles and six GPUs
+    assert "caution 4" in text  # nor does the table take a caution's place
+
+
+def test_every_label_and_title_of_the_screen_is_explained(net_trace: Path) -> None:
+    known = {word for words in explained().values() for word in words} | {*explained(), "GPU"}
+    lines = render_answer(made(net_trace, "32")).splitlines()
+    titles = next(line for line in lines if line.startswith("GPU "))
+    labels = {line[:9].strip() for line in lines[1:] if re.match(r"[A-Z][a-z]+\??  ", line)} - {"GPU"}
+    seen = at_least(8, [*re.split(r" {2,}", titles), *labels])
+    assert set(seen) <= known
 
 
 @pytest.mark.slow

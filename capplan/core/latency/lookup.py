@@ -359,6 +359,14 @@ def host_words(calibration: Calibration | None, workload: Workload) -> str | Non
     return f"host {measured.cpu}" if measured is not None else (workload.host or Host.SERVER).words
 
 
+def timed_release(calibration: Calibration | None, workload: Workload) -> str | None:
+    """Return the timed release of PyTorch that is taken for the one asked for; None where that one was timed."""
+    if calibration is None or calibration.origin is None or workload.framework.is_engine:
+        return None
+    found = torch_source(calibration, workload.torch_version)
+    return None if found in (None, workload.torch_version) else torch_key(found)
+
+
 def _size(cell: IntervalWidth) -> float:
     return cell.below + cell.above
 
@@ -465,9 +473,8 @@ def _borrowed(calibration: Calibration | None, gpu: GpuSpec, workload: Workload)
     if emulated:
         word = workload.precision.arithmetic
         notes.append(f"{gpu.id} has no {word} instructions: products run in fp32 on converted operands{WIDER}")
-    version = torch_source(calibration, workload.torch_version)
-    if version is not None and version != workload.torch_version:
-        notes.append(f"torch {torch_key(workload.torch_version)} taken as {torch_key(version)}{WIDER}")
+    if (version := timed_release(calibration, workload)) is not None:
+        notes.append(f"torch {torch_key(workload.torch_version)} taken as {version}{WIDER}")
     host = measured_host(calibration, workload)
     if is_board(gpu) and not workload.framework.is_replayed:
         notes.append(f"{gpu.id} launches kernels from its own cores, slower than a server's{WIDER}")

@@ -38,26 +38,28 @@ class Evidence(StrEnum):
 
 
 EVIDENCE_WORDS = {
-    Evidence.MEASURED: "timed",
+    Evidence.MEASURED: "whole models",
     Evidence.OTHER_PRECISION: "other dtype",
-    Evidence.MICROBENCHMARKS: "kernels",
-    Evidence.ARCHITECTURE: "same arch",
-    Evidence.SEGMENT: "related",
-    Evidence.TRANSFERRED: "transferred",
-    Evidence.SPEC_SHEET: "spec sheet",
+    Evidence.MICROBENCHMARKS: "its kernels",
+    Evidence.ARCHITECTURE: "similar GPU",
+    Evidence.SEGMENT: "distant GPU",
+    Evidence.TRANSFERRED: "other setup",
+    Evidence.SPEC_SHEET: "data sheet",
 }
-"""What an estimate rests on, in a word for tables."""
+"""What an estimate rests on, in words for tables whose column is named `EVIDENCE_TITLE`."""
+
+EVIDENCE_TITLE = "speed from"
 
 EVIDENCE_MEANINGS = {
-    Evidence.MEASURED: "models' steps on it",
-    Evidence.OTHER_PRECISION: "steps in another format",
-    Evidence.MICROBENCHMARKS: "its kernels alone",
-    Evidence.ARCHITECTURE: "its architecture timed",
-    Evidence.SEGMENT: "a related one timed",
-    Evidence.TRANSFERRED: "another engine, format or architecture timed",
-    Evidence.SPEC_SHEET: "nothing timed",
+    Evidence.MEASURED: "whole models were timed on this GPU, in this kind of number format",
+    Evidence.OTHER_PRECISION: "whole models were timed on this GPU, in another number format",
+    Evidence.MICROBENCHMARKS: "parts of models (kernels) were timed on this GPU, no whole model",
+    Evidence.ARCHITECTURE: "nothing was timed on this GPU; GPUs of the same architecture were",
+    Evidence.SEGMENT: "nothing was timed on this GPU; GPUs of a related architecture were",
+    Evidence.TRANSFERRED: "another engine, number format or architecture was timed",
+    Evidence.SPEC_SHEET: "nothing was timed; only what the vendor prints is known",
 }
-"""What the words of tables mean, for a GPU."""
+"""What the words of tables mean, the surest first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

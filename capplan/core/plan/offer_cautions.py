@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import date
 
 from capplan.core.economics.evidence import Concern, Standards
-from capplan.core.plan.types import Criterion, Plan
+from capplan.core.plan.types import Plan
 
 _MOST_CHEAPER = 2
 """Cheaper GPUs that are named for one reason."""
@@ -25,9 +25,11 @@ def offer_cautions(plan: Plan, *, on: date) -> tuple[str, ...]:
     by_reason: dict[str, list[str]] = {}
     for other in (other for recommendation in plan.recommended for other in recommendation.cheaper):
         by_reason.setdefault(other.why_not, []).append(other.fit.gpu.id)
+    passed = []
     for reason, cheaper in by_reason.items():
         more = f" and {len(cheaper) - _MOST_CHEAPER} more" if len(cheaper) > _MOST_CHEAPER else ""
-        parts.append(f"{', '.join(cheaper[:_MOST_CHEAPER])}{more} would cost less, but {reason}")
+        passed.append(f"{', '.join(cheaper[:_MOST_CHEAPER])}{more} ({reason})")
+    parts += [f"cheaper, but not taken: {', '.join(passed)}"] if passed else []
     return tuple(parts)
 
 
@@ -37,7 +39,7 @@ def _aged_prices(plan: Plan, on: date) -> list[str]:
     rents = {
         recommendation.fit.gpu.id: recommendation.fit.rent
         for recommendation in plan.recommended
-        if recommendation.fit.rent is not None and recommendation.criterion is not Criterion.SMALLEST
+        if recommendation.fit.rent is not None
     }
     found: dict[Concern, dict[str, list[str]]] = {}
     for gpu, rent in rents.items():

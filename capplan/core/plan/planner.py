@@ -12,7 +12,7 @@ from capplan.core.latency.advice import knee_batch
 from capplan.core.latency.breakdown import step_peak_seconds
 from capplan.core.latency.calibration import Calibration
 from capplan.core.latency.device import Unsupported
-from capplan.core.latency.lookup import host_words, part_for
+from capplan.core.latency.lookup import host_words, part_for, timed_release
 from capplan.core.latency.predict import estimate_latencies
 from capplan.core.latency.step import ExecutedStep
 from capplan.core.latency.types import LatencyEstimate
@@ -317,6 +317,7 @@ def make_plan(
         target=prepared.target,
         workload=workload,
         host=host_words(part, workload),
+        timed_release=timed_release(part, workload),
         limits=limits,
         fits=fits,
         rejections=tuple(rejections),

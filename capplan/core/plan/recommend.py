@@ -94,7 +94,7 @@ def _cheaper(taken: Fit, plan: Plan, named: Collection[str]) -> tuple[Cheaper, .
         if _cost(fit, plan) >= _cost(taken, plan) or fit.gpu.id in {taken.gpu.id, *found}:
             continue
         is_ending = not named and fit.gpu.status is Status.END_OF_SALE
-        why_not = "at its end of sale" if is_ending else _warning(fit)
+        why_not = "no longer sold" if is_ending else _warning(fit)
         if why_not is not None and (not named or fit.gpu.id in named):
             found[fit.gpu.id] = Cheaper(fit=fit, why_not=why_not)
     return tuple(found.values())
@@ -161,7 +161,7 @@ def _warning(fit: Fit) -> str | None:
     if fit.latency.evidence is Evidence.MICROBENCHMARKS and porting_note(fit.gpu):
         return "it needs porting, and no whole step was timed on its architecture"
     if fit.rent is not None and fit.rent.is_marketplace:
-        return "third-party hosts alone rent it"
+        return "only marketplaces rent it"
     return "the fit is borderline" if fit.status is FitStatus.BORDERLINE else None
 
 

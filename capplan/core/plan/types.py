@@ -329,6 +329,7 @@ class Plan:
     `cautions` say what makes the figures of this model uncertain: values that were assumed, operators that could not be
     counted. `assumptions` are the conditions of the question.
     `host` is the machine that launches kernels, in words; None where graphs are replayed without one.
+    `timed_release` is the release of PyTorch that stands in for the one asked for; None where that one was timed.
     `recommended` are the choices worth taking first, `shortlist` the ids of the GPUs that a short answer sets side by
     side, the most important first, `changes` what other conditions would make of the first recommendation. `pipeline`
     says what the samples are that a pipeline makes; None for a model. `offer_cautions` say what to know of the
@@ -347,6 +348,7 @@ class Plan:
     versions: Mapping[str, str]
     calibration: str | None
     host: str | None = None
+    timed_release: str | None = None
     cautions: tuple[str, ...] = ()
     job: JobSize | None = None
     recommended: tuple[Recommendation, ...] = ()

@@ -6,6 +6,7 @@ dozen kernels hundreds of times, so whatever depends on shapes alone is computed
 All sizes are functions of the batch; FLOPs and bytes are not stored but derived (`core.ops.flops`).
 """
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -415,6 +416,14 @@ class ModelInput:
     def short(self) -> str:
         """The size, marked where it is a default, for a headline."""
         return f"{self.size} (default)" if self.source else self.size
+
+    @property
+    def unit(self) -> str:
+        """What one sample is: an image where it is one of 1 or 3 channels, a sequence where it is tokens."""
+        parts = self.size.split(" + ")
+        if all(part.endswith(" tokens") for part in parts):
+            return "sequence"
+        return "image" if len(parts) == 1 and re.fullmatch(r"[13]x\d+x\d+", self.size) else "sample"
 
     def __str__(self) -> str:
         return f"{self.size}, {self.source}" if self.source else self.size

@@ -6,8 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
-from capplan.core.latency.lookup import WIDER
-from capplan.core.latency.types import EVIDENCE_MEANINGS, EVIDENCE_WORDS, Evidence
+from capplan.core.latency.types import EVIDENCE_TITLE, EVIDENCE_WORDS, Evidence
 from capplan.core.memory.types import FitStatus
 from capplan.core.numbers import Interval
 from capplan.core.plan.recommend import SHORTLIST_LENGTH, device_word
@@ -40,7 +39,7 @@ from capplan.wording import as_options
 
 WIDTH = 100
 MOST_LINES = 20
-_LEAST_ROWS, _USUAL_WIDTH = 3, 80
+_LEAST_ROWS, _USUAL_WIDTH = 6, 80
 """GPUs that the table shows on a terminal of usual width, whatever the remarks take."""
 _MOST_BATCH_COLUMNS = 4
 _MOST_MISSES = 8
@@ -48,6 +47,8 @@ _WORTH_TELLING = 0.02
 """Changes that move the throughput by a smaller share are left out."""
 _WORTH_SAVING = 0.95
 """Changes that leave a larger share of the memory are not called smaller."""
+WORDS_HINT = "Words: capplan explain"
+"""Ends a screen whose words that command explains."""
 LABEL_WIDTH = 9
 """Width of the labels that lines begin with. [characters]"""
 UNSURE_EVIDENCE = (Evidence.SPEC_SHEET, Evidence.TRANSFERRED, Evidence.SEGMENT)
@@ -77,16 +78,21 @@ def answer_lines(plan: Plan, *, width: int = WIDTH, selection: Selection | None 
     def folded(lines: Sequence[Line], indent: int = LABEL_WIDTH) -> list[Line]:
         return [part for content in lines for part in fold_line(content, width, indent=indent)]
 
-    above = folded(
-        [*_model_lines(plan, width), *_caution_lines(plan), *_needs_lines(plan, width), *_take_lines(plan, width)]
-    )
-    below = folded([*energy_lines(plan), *_changes_lines(plan, width), *_fits_lines(plan, width)])
-    closing = folded(_remark_lines(plan, chosen.ids(plan, SHORTLIST_LENGTH), width), indent=6)
-    least = _LEAST_ROWS if width >= _USUAL_WIDTH else 1
-    room = None if chosen.top is not None else max(least, MOST_LINES - len(above) - len(below) - len(closing) - 2)
-    ids = chosen.ids(plan, room)
-    table = [line(""), *_table(plan, ids, width=width)] if ids else []
-    return [*above, *table, *below, *folded(_remark_lines(plan, ids, width), indent=6)]
+    def around(ids: Sequence[str], *, brief: bool) -> tuple[list[Line], list[Line]]:
+        take = _take_lines(plan, width, brief=brief)
+        above = folded([*_model_lines(plan, width), *_caution_lines(plan), *_needs_lines(plan, width), *take])
+        below = folded([*energy_lines(plan), *_changes_lines(plan, width, brief=brief), *_fits_lines(plan, width)])
+        return above, [*below, *folded(_remark_lines(plan, ids, width, brief=brief), indent=6)]
+
+    def room(*, brief: bool) -> int:
+        above, below = around(chosen.ids(plan, SHORTLIST_LENGTH), brief=brief)
+        return MOST_LINES - len(above) - len(below) - 2
+
+    least = min(_LEAST_ROWS if width >= _USUAL_WIDTH else 1, len(chosen.ids(plan, SHORTLIST_LENGTH)))
+    brief = chosen.top is None and room(brief=False) < least
+    ids = chosen.ids(plan, None if chosen.top is not None else max(least, room(brief=brief)))
+    above, below = around(ids, brief=brief)
+    return [*above, *([] if brief or not ids else [line("")]), *_table(plan, ids, width=width), *below]
 
 
 def render_answer(plan: Plan, *, width: int = WIDTH, selection: Selection | None = None) -> str:
@@ -123,7 +129,7 @@ def _model_lines(plan: Plan, width: int) -> list[Line]:
         *size,
         f"{words} {shown}",
         f"{plan.precision_label} {plan.workload.configuration.mode}{framework}{layout}{together}",
-        f"{format_parameters(model.parameter_count)} parameters, {format_flops(model.flops_per_sample)}/sample",
+        f"{format_parameters(model.parameter_count)} parameters, {format_flops(model.flops_per_sample)}/{_unit(plan)}",
     ]
     lines = [model.name]
     for part in parts:
@@ -151,8 +157,14 @@ def _needs_lines(plan: Plan, width: int) -> list[Line]:
         f"{part.name} {format_bytes(part.size_bytes.expected)}" for part in parts if part.size_bytes.expected >= 2**20
     ]
     at_batch = f" at batch {largest.batch}" if _batches(plan) > 1 else ""
-    total = f"{format_bytes(memory.total_bytes.expected)} on {best.gpu.id}{at_batch}: "
+    room = format_bytes(best.gpu.memory_bytes)
+    total = f"{format_bytes(memory.total_bytes.expected)} of {room} on {best.gpu.id}{at_batch}: "
     return [_fitted("Needs", [total + shown[0], *shown[1:]], width=width, rest=", …")]
+
+
+def _unit(plan: Plan) -> str:
+    """Return what a sample is called: an image, a sequence, what a pipeline makes; a sample where nothing says it."""
+    return plan.model.input.unit if plan.pipeline is None else plan.pipeline.item
 
 
 def energy_lines(plan: Plan) -> list[Line]:
@@ -165,7 +177,7 @@ def energy_lines(plan: Plan) -> list[Line]:
     gpus = best.latency.gpu_count * best.latency.gpus_per_batch
     drawn = f"{format_watts(power.expected)} ({format_watts(power.low)} … {format_watts(power.high)})"
     cost = f"{format_joules(joules.expected)} ({format_joules(joules.low)} … {format_joules(joules.high)})"
-    cost += " a sample" if plan.pipeline is None else f" per {plan.pipeline.item}"
+    cost += f" per {_unit(plan)}"
     where = best.gpu.id if gpus == 1 else f"{gpus} × {best.gpu.id}"
     return [labelled("Energy", f"{where} at batch {best.batch}: {drawn}, {cost}; {energy.evidence}")]
 
@@ -248,8 +260,8 @@ def _all_misses(plan: Plan, nearest: Sequence[Rejection]) -> list[Line]:
     return lines + [labelled("Try", text) for text in _remedies(nearest)]
 
 
-def _take_lines(plan: Plan, width: int) -> list[Line]:
-    """Write one line per recommended GPU and batch, with all that it is best in."""
+def _take_lines(plan: Plan, width: int, *, brief: bool) -> list[Line]:
+    """Write one line per recommended GPU and batch, with all that it is best in; a brief answer names no machines."""
     grouped: dict[tuple[str, int], list[Recommendation]] = {}
     for recommendation in plan.recommended:
         grouped.setdefault((recommendation.fit.gpu.id, recommendation.fit.batch), []).append(recommendation)
@@ -259,7 +271,7 @@ def _take_lines(plan: Plan, width: int) -> list[Line]:
         for index, reasons in enumerate(grouped.values())
     ]
     rented = {recommendation.fit.gpu.id: plan.offer_words(recommendation.fit) for recommendation in plan.recommended}
-    if offers := [f"{gpu}: {words}" for gpu, words in rented.items() if words]:
+    if not brief and (offers := [f"{gpu}: {words}" for gpu, words in rented.items() if words]):
         lines.append(_fitted("Rent", offers, width=width, separator="; ", rest="; {} more: ⟨all⟩"))
     best = plan.best()
     if best is not None and (local := plan.local_cost(best)) is not None:
@@ -286,11 +298,11 @@ def _take_line(plan: Plan, label: str, reasons: Sequence[Recommendation], *, is_
 
 def _figures(fit: Fit, plan: Plan, *, of_size: bool) -> list[str]:
     """Return the figures of a recommendation, the most important first."""
-    rate = f"{format_rate(fit.latency.throughput_per_s.expected)}/s"
+    rate = f"{format_rate(fit.latency.throughput_per_s.expected)} {_unit(plan)}s/s"
     figures = [format_seconds(fit.latency.latency_s.expected), rate]
     if fit.rent is not None and fit.usd_per_million_samples is not None:
         busy = f" with all {fit.rent.instance_gpus} GPUs busy" if _is_part_of_machine(plan, fit) else ""
-        cost = f"{fit.usd_per_million_samples:.3g} USD per million{busy}"
+        cost = f"{fit.usd_per_million_samples:.3g} USD per million {_unit(plan)}s{busy}"
         figures = [cost, f"{plan.usd_per_hour(fit):.2f} USD/h ({fit.rent.provider})", *figures]
     if (count := plan.gpus_for_rate(fit)) is not None:
         figures = [counted(count, "GPU"), *figures]
@@ -306,14 +318,16 @@ def _batches(plan: Plan) -> int:
 
 
 def _table(plan: Plan, ids: Sequence[str], *, width: int) -> list[Line]:
+    if not ids:
+        return []
     shown = [[fit for fit in plan.fits if fit.gpu.id == gpu_id] for gpu_id in ids]
     per_gpu = len({fit.batch for fits in shown for fit in fits}) == 1 or all(len(fits) == 1 for fits in shown)
     if per_gpu:
         fits = [fits[0] for fits in shown]
-        columns = _columns(fits)
+        columns = _columns(fits, _unit(plan))
     else:
         fits = [max(fits, key=lambda fit: fit.latency.throughput_per_s.expected) for fits in shown]
-        columns = _batch_columns([fit for fits in shown for fit in fits])
+        columns = _batch_columns([fit for fits in shown for fit in fits], _unit(plan))
     chosen = {recommendation.fit.gpu.id for recommendation in plan.recommended}
     gpu: Column[Fit] = words(
         "GPU",
@@ -323,20 +337,20 @@ def _table(plan: Plan, ids: Sequence[str], *, width: int) -> list[Line]:
     return styled_table(Table([gpu, *columns, *_closing_columns(plan, fits)], fits), width=width)
 
 
-def _columns(fits: Sequence[Fit]) -> list[Column[Fit]]:
+def _columns(fits: Sequence[Fit], unit: str) -> list[Column[Fit]]:
     """Return the columns of a table with one batch per GPU."""
     batch: list[Column[Fit]] = [figure("batch", lambda fit: fit.batch, "{:,}".format, rank=1)]
     return [
         *(batch if len({fit.batch for fit in fits}) > 1 else []),
-        figure("latency", lambda fit: fit.latency.latency_s.expected, format_seconds),
-        figure("from … to", latency_ends, rank=6),
-        figure("samples/s", lambda fit: fit.latency.throughput_per_s.expected, format_rate, rank=3),
-        figure("memory", lambda fit: fit.memory.total_bytes.expected, format_bytes, rank=5),
+        figure("per batch", lambda fit: fit.latency.latency_s.expected, format_seconds),
+        figure("90 % within", latency_ends, rank=4),
+        figure(f"{unit}s/s", lambda fit: fit.latency.throughput_per_s.expected, format_rate, rank=3),
+        figure("memory", lambda fit: fit.memory.total_bytes.expected, format_bytes, rank=6),
         figure("safe batch", largest_batch, rank=8),
     ]
 
 
-def _batch_columns(fits: Sequence[Fit]) -> list[Column[Fit]]:
+def _batch_columns(fits: Sequence[Fit], unit: str) -> list[Column[Fit]]:
     """Return the columns of a table with the latency at each batch side by side, one row per GPU."""
     sizes = sorted({fit.batch for fit in fits})
     if len(sizes) > _MOST_BATCH_COLUMNS:
@@ -350,7 +364,7 @@ def _batch_columns(fits: Sequence[Fit]) -> list[Column[Fit]]:
 
     return [
         *map(at_batch, sizes),
-        figure("most samples/s", lambda fit: fit.latency.throughput_per_s.expected, format_rate, rank=3),
+        figure(f"most {unit}s/s", lambda fit: fit.latency.throughput_per_s.expected, format_rate, rank=3),
         figure("safe batch", largest_batch, rank=8),
     ]
 
@@ -364,10 +378,10 @@ def _closing_columns(plan: Plan, fits: Sequence[Fit]) -> list[Column[Fit]]:
         *([hours] if plan.job else []),
         *([count] if plan.limits.rate_per_s else []),
         *energy_columns(fits),
-        figure("USD/h", lambda fit: _hourly(plan, fit), rank=4),
-        figure("USD/M", lambda fit: fit.usd_per_million_samples, "{:.3g}".format, rank=2),
+        figure("USD/h", lambda fit: _hourly(plan, fit), rank=5),
+        figure(f"USD/M {_unit(plan)}s", lambda fit: fit.usd_per_million_samples, "{:.3g}".format, rank=2),
         words(
-            "evidence",
+            EVIDENCE_TITLE,
             lambda fit: EVIDENCE_WORDS[fit.latency.evidence],
             rank=1,
             style=lambda fit: Style.UNSURE if fit.latency.evidence in UNSURE_EVIDENCE else Style.PLAIN,
@@ -376,9 +390,9 @@ def _closing_columns(plan: Plan, fits: Sequence[Fit]) -> list[Column[Fit]]:
 
 
 def _hourly(plan: Plan, fit: Fit) -> str | None:
-    """Write what is rented an hour; "64.00/8" is what a machine of 8 GPUs costs, of which one is used."""
+    """Write what is rented an hour: the whole machine with its GPUs where it holds more than the question is about."""
     usd = plan.usd_per_hour(fit)
-    shared = f"/{fit.rent.instance_gpus}" if fit.rent and _is_part_of_machine(plan, fit) else ""
+    shared = f" for {fit.rent.instance_gpus}" if fit.rent and _is_part_of_machine(plan, fit) else ""
     return None if usd is None else f"{usd:.2f}{shared}"
 
 
@@ -397,9 +411,10 @@ def worthwhile_changes(plan: Plan) -> list[ConditionEffect]:
     return sorted(gains, key=lambda change: -change.speedup)
 
 
-def _changes_lines(plan: Plan, width: int) -> list[Line]:
+def _changes_lines(plan: Plan, width: int, *, brief: bool) -> list[Line]:
     smaller = _smaller_lines(plan, width) if plan.workload.training is not None else ()
-    return [*_faster_lines(worthwhile_changes(plan), width), *smaller]
+    changes = [change for change in worthwhile_changes(plan) if change.speedup > 1 or not brief]
+    return [*_faster_lines(changes, width), *smaller]
 
 
 def _smaller_lines(plan: Plan, width: int) -> list[Line]:
@@ -480,49 +495,27 @@ def _remedies(nearest: Sequence[Rejection]) -> list[str]:
     return found
 
 
-def _remark_lines(plan: Plan, ids: Sequence[str], width: int) -> list[Line]:
-    """Explain the words of the table, and say what is left out."""
-    lines = []
-    used = [kind for kind in Evidence if any(fit.latency.evidence is kind for fit in plan.fits if fit.gpu.id in ids)]
-    if used:
-        widened = _widened(plan, ids)
-        lines.append(line(Span(text=f"{evidence_legend(used, width - len(widened))}{widened}", style=Style.ASIDE)))
-    lines += _note_lines(plan, width)
+def _remark_lines(plan: Plan, ids: Sequence[str], width: int, *, brief: bool) -> list[Line]:
+    """Write a note where the answer is not brief, what is left out, and what the figures assume."""
+    lines = [] if brief else _note_lines(plan, width)
+    left = 0 if not brief else len([*plan.cautions[1:], *plan.notes])
     more = len({fit.gpu.id for fit in plan.fits} - set(ids))
-    rest = more_words(more)
+    rest = more_words(more, notes=left)
     lines.append(line(Span(text=f"{rest}{_footer(plan, width - len(rest))}", style=Style.ASIDE)))
     return lines
 
 
-def more_words(count: int) -> str:
-    """Return words on the GPUs that fit and are not shown; empty where all are shown."""
-    fit = "GPU fits" if count == 1 else "GPUs fit"
-    return f"{count} more {fit}: ⟨all⟩ or ⟨top⟩ N. " if count > 0 else ""
+def more_words(count: int, *, notes: int = 0) -> str:
+    """Return words on the GPUs that fit and the notes that are not shown; empty where all are shown."""
+    left = [f"{count} more {'GPU fits' if count == 1 else 'GPUs fit'}"] if count > 0 else []
+    left += [counted(notes, "note")] if notes else []
+    return f"{', '.join(left)}: ⟨all⟩{', ⟨top⟩ N' if count > 0 else ''}. " if left else ""
 
 
 def price_days(plan: Plan) -> str:
     """Write the days between which a plan's prices lie; empty without prices."""
     days = sorted(fit.rent.date for fit in plan.fits if fit.rent)
     return " to ".join(map(str, dict.fromkeys((days[0], days[-1])))) if days else ""
-
-
-def _widened(plan: Plan, ids: Sequence[str]) -> str:
-    """Return what makes the intervals of all GPUs shown wider than those of timed steps, their evidence apart."""
-    noted = [fit.latency.notes for fit in plan.fits if fit.gpu.id in ids]
-    shared = [note.removesuffix(WIDER) for note in noted[0] if note.endswith(WIDER)]
-    shared = [words for words in shared if all(f"{words}{WIDER}" in notes for notes in noted)]
-    named = [words for words in shared if not any(gpu_id in words for gpu_id in ids)]
-    return f" Wider: {'; '.join(named)}." if named else ""
-
-
-def evidence_legend(used: Sequence[Evidence], width: int) -> str:
-    """Explain the words of the evidence column; where the line is too long, the plainest words are left out."""
-    for plain in ((), (Evidence.MEASURED,), (Evidence.MEASURED, Evidence.SPEC_SHEET)):
-        parts = [f"{EVIDENCE_WORDS[kind]}: {EVIDENCE_MEANINGS[kind]}" for kind in used if kind not in plain]
-        text = f"Evidence: {'; '.join(parts)}."
-        if len(text) <= width:
-            break
-    return text
 
 
 def _note_lines(plan: Plan, width: int) -> list[Line]:
@@ -539,10 +532,15 @@ def _note_lines(plan: Plan, width: int) -> list[Line]:
 
 
 def _footer(plan: Plan, width: int) -> str:
-    pieces = [f"Estimates for {plan.workload.software}", *([plan.host] if plan.host else [])]
+    """Write what the figures assume, as much of it as fits the width."""
+    timed = f" (timed: {plan.timed_release})" if plan.timed_release else ""
+    assumed = f"Assumes {plan.workload.software}"
+    if len(assumed + timed) + len(f". {WORDS_HINT}") <= width:
+        assumed += timed
+    pieces = [assumed, *([plan.host] if plan.host else [])]
     pieces += [f"{plan.limits.utilization_fraction:.0%} of memory"]
     pieces += [f"prices of {span}"] if (span := price_days(plan)) else []
-    pieces += ["USD/h/8: of 8 GPUs"] if any(_is_part_of_machine(plan, fit) for fit in plan.fits) else []
-    while len(pieces) > 1 and len(", ".join(pieces)) >= width:
+    words = f". {WORDS_HINT}"
+    while len(pieces) > 1 and len(", ".join(pieces)) + len(words) > width:
         pieces.pop()
-    return f"{', '.join(pieces)}."
+    return f"{', '.join(pieces)}{words}"

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import TypeVar
 
-from capplan.core.latency.types import EVIDENCE_WORDS, Evidence
+from capplan.core.latency.types import EVIDENCE_TITLE, EVIDENCE_WORDS
 from capplan.core.memory.types import FitStatus
 from capplan.core.plan.comparison import Comparison, ComparisonRow
 from capplan.core.plan.types import Fit
@@ -24,7 +24,7 @@ from capplan.report.sections import (
     shape_data,
     words,
 )
-from capplan.report.text.answer import UNSURE_EVIDENCE, WIDTH, evidence_legend
+from capplan.report.text.answer import UNSURE_EVIDENCE, WORDS_HINT
 from capplan.report.text.gpus import local_words
 from capplan.shapes.comparison import COMPARISON_ROW
 from capplan.shapes.plan import largest_batch, latency_ends
@@ -42,12 +42,8 @@ Value = TypeVar("Value")
 _MOST_REASONS = 6
 
 
-def comparison_sections(comparison: Comparison, *, width: int = WIDTH) -> list[Section]:
-    """Return a comparison, of which `styled_lines` makes the table for people.
-
-    Args:
-        width: The room for the line that explains the evidence. [characters]
-    """
+def comparison_sections(comparison: Comparison) -> list[Section]:
+    """Return a comparison, of which `styled_lines` makes the table for people."""
     columns = shape_data(COMPARISON_ROW, comparison.rows, whole=comparison, order=_MEMORY_FIRST)
     blocks: list[Block] = [
         Lines([_head(comparison)], role=LineRole.TITLE),
@@ -56,11 +52,8 @@ def comparison_sections(comparison: Comparison, *, width: int = WIDTH) -> list[S
     ]
     if beside := [*_best_lines(comparison), *_local_lines(comparison), *_reason_lines(comparison)]:
         blocks.append(Lines(beside, role=LineRole.ITEM, is_attached=True))
-    if used := [
-        kind for kind in Evidence if any(row.fit and row.fit.latency.evidence is kind for row in comparison.rows)
-    ]:
-        legend = line(Span(text=evidence_legend(used, width), style=Style.ASIDE))
-        blocks.append(Lines([legend], is_attached=True, only=Format.TABLE))
+    if any(row.fit for row in comparison.rows):
+        blocks.append(Lines([line(Span(text=WORDS_HINT, style=Style.ASIDE))], is_attached=True, only=Format.TABLE))
     if comparison.notes:
         notes = [line(Span(text=note, style=Style.UNSURE)) for note in comparison.notes]
         blocks.append(Lines(notes, role=LineRole.ITEM, is_attached=True))
@@ -130,7 +123,7 @@ def _columns(comparison: Comparison) -> list[Column[ComparisonRow]]:
         figure("memory", _of_fit(lambda fit: fit.memory.total_bytes.expected), format_bytes, rank=3),
         figure("safe batch", _of_fit(largest_batch), rank=8),
         figure("USD/M", _of_fit(_cost), rank=4),
-        words("evidence", _of_fit(lambda fit: EVIDENCE_WORDS[fit.latency.evidence]), rank=5, style=_evidence_style),
+        words(EVIDENCE_TITLE, _of_fit(lambda fit: EVIDENCE_WORDS[fit.latency.evidence]), rank=5, style=_evidence_style),
     ]
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from capplan.core.latency.types import EVIDENCE_WORDS, Evidence
+from capplan.core.latency.types import EVIDENCE_TITLE, EVIDENCE_WORDS
 from capplan.core.memory.types import FitStatus, MemoryPart
 from capplan.core.pipelines.measured import JudgedPipeline, PipelineCell, PipelineValidation
 from capplan.core.pipelines.prepared import PipelineMemory, PipelineMemoryOn, PipelineMoment
@@ -34,9 +34,9 @@ from capplan.report.sections import (
 )  # fmt: skip
 from capplan.report.text.answer import (
     LABEL_WIDTH,
+    WORDS_HINT,
     asked_batches,
     energy_lines,
-    evidence_legend,
     labelled,
     more_words,
     price_days,
@@ -107,9 +107,6 @@ def pipeline_lines(plan: Plan, *, width: int, top: int | None = None) -> list[Li
     if fits:
         lines += [line(""), *styled_table(Table(columns(plan, fits), fits), width=width), line("")]
     lines += [*_parts(plan, width), *energy_lines(plan), *_changes(plan, width), *_misses(plan)]
-    used = [kind for kind in Evidence if any(fit.latency.evidence is kind for fit in fits)]
-    if used:
-        lines.append(line(Span(text=evidence_legend(used, width), style=Style.ASIDE)))
     more = len(ranked) - len(ids)
     lines.append(line(Span(text=f"{more_words(more)}{_footer(plan)}", style=Style.ASIDE)))
     return [folded for content in lines for folded in fold_line(content, width, indent=LABEL_WIDTH)]
@@ -199,7 +196,7 @@ def columns(plan: Plan, fits: Sequence[Fit]) -> list[Column[Fit]]:
         words("weights", weights_place, rank=1),
         *([words("fits", lambda fit: "borderline" if fit.status is FitStatus.BORDERLINE else "yes")] if unsure else []),
         figure("max batch", largest_batch, rank=5),
-        words("evidence", lambda fit: EVIDENCE_WORDS[fit.latency.evidence], rank=3),
+        words(EVIDENCE_TITLE, lambda fit: EVIDENCE_WORDS[fit.latency.evidence], rank=3),
     ]
 
 
@@ -273,8 +270,8 @@ def _misses(plan: Plan) -> list[Line]:
 
 def _footer(plan: Plan) -> str:
     span = price_days(plan)
-    pieces = [f"Estimates for {plan.workload.software}", f"{plan.limits.utilization_fraction:.0%} of memory"]
-    return ", ".join([*pieces, *([f"prices of {span}"] if span else [])]) + "."
+    pieces = [f"Assumes {plan.workload.software}", f"{plan.limits.utilization_fraction:.0%} of memory"]
+    return ", ".join([*pieces, *([f"prices of {span}"] if span else [])]) + f". {WORDS_HINT}"
 
 
 def pipeline_blocks(plan: Plan) -> list[Block]:

@@ -23,6 +23,7 @@ VERBS: Mapping[str, str] = {
     "check": "capplan.verbs.saved:CHECK",
     "query": "capplan.verbs.saved:QUERY",
     "schema": "capplan.verbs.saved:SCHEMA",
+    "explain": "capplan.verbs.explain:EXPLAIN",
     "validate": "capplan.verbs.validate:VALIDATE",
     "calibrate fit": "capplan.verbs.calibrate:CALIBRATE_FIT",
     "calibrate device": "capplan.verbs.calibrate:CALIBRATE_DEVICE",
@@ -65,7 +66,7 @@ VERBS: Mapping[str, str] = {
 
 COMMAND_TOPICS: Mapping[str, tuple[str, ...]] = {
     "Choose GPUs": ("plan", "compare", "report", "llm"),
-    "Understand a model": ("analyze", "memory", "estimate", "trace"),
+    "Understand a model": ("analyze", "memory", "estimate", "trace", "explain"),
     "Measure and judge": ("load", "accept", "measure", "validate", "calibrate"),
     "Many models, many people": ("sweep", "query", "serve", "mcp"),
     "GPUs and prices": ("gpus", "prices"),

@@ -26,9 +26,9 @@ def test_a_cheaper_one_that_only_third_parties_rent_is_named_with_the_reason() -
     plan = with_recommendations(replace(BASE, fits=(spare, fit(card("sure"), usd_per_hour=1.0))), named=(), on=TODAY)
     cheapest = next(made for made in plan.recommended if made.criterion is Criterion.CHEAPEST)
     assert cheapest.fit.gpu.id == "sure"
-    assert cheapest.cheaper == (Cheaper(fit=spare, why_not="third-party hosts alone rent it"),)
+    assert cheapest.cheaper == (Cheaper(fit=spare, why_not="only marketplaces rent it"),)
     said = " ".join(render_answer(plan).split())
-    assert "players-card would cost less, but third-party hosts alone rent it" in said
+    assert "cheaper, but not taken: players-card (only marketplaces rent it)" in said
 
 
 def card(name: str, *, memory_gib: int = 16, segment: Segment = Segment.DATA_CENTRE, **others: object) -> GpuSpec:
@@ -121,7 +121,7 @@ def test_cards_at_their_end_of_sale_are_taken_only_where_they_are_named_and_told
     assert {each.fit.gpu.id for each in made.recommended} == {"player"}
     assert made.shortlist == ("player", "server")
     (cheapest,) = (each for each in made.recommended if each.criterion is Criterion.CHEAPEST)
-    assert cheapest.cheaper == (Cheaper(fit=fits[1], why_not="at its end of sale"),)
+    assert cheapest.cheaper == (Cheaper(fit=fits[1], why_not="no longer sold"),)
     named = recommended(fits, "player", "old")
     assert {each.criterion: each.fit.gpu.id for each in named.recommended} == {
         Criterion.CHEAPEST: "old", Criterion.FASTEST_PRICED: "old", Criterion.SMALLEST: "old",
