@@ -22,6 +22,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._device import _device_constructors
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from capplan.errors import TraceError
 from capplan.probe.foreign.preserve import swapped
 from capplan.probe.foreign.stored import as_parameter, is_wrapper, rewrapped
 
@@ -74,6 +75,44 @@ def defeated_meta(raised: BaseException | None) -> bool:
     if not isinstance(raised, RuntimeError | NotImplementedError | AssertionError | ValueError):
         return False
     return any(word in str(raised) for word in _DEFEATED)
+
+
+@contextlib.contextmanager
+def refusals_raised() -> Iterator[None]:
+    """Fail where a constructor went on after an operator that meta tensors lack, as if the operator had done nothing.
+
+    `torch.nn.utils.parametrize` takes a NotImplementedError of `right_inverse` for "there is no inverse", so that
+    `orthogonal`, whose QR decomposition has no meta kernel, would be built without its base.
+
+    Raises:
+        TraceError: Its cause is the operator's error.
+    """
+    refusals = _Refusals()
+    with refusals:
+        yield
+    if refusals.first is not None:
+        raise TraceError(f"its constructor needs values: {refusals.first}") from refusals.first
+
+
+class _Refusals(TorchFunctionMode):
+    """Keep the first error of an operator without a meta kernel."""
+
+    first: NotImplementedError | None = None
+
+    def __torch_function__(
+        self,
+        func: Callable[..., Any],
+        types: Sequence[type],
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        """Call the function, and look at how it failed."""
+        del types
+        try:
+            return func(*args, **(kwargs or {}))
+        except NotImplementedError as error:
+            self.first = self.first or error
+            raise
 
 
 @functools.cache

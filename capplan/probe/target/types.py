@@ -16,7 +16,14 @@ from capplan.core.quantisation.schemes import Scheme
 from capplan.core.trace.types import Affine
 from capplan.errors import TraceError, UsageError
 from capplan.probe.foreign.code import first_line, model_code
-from capplan.probe.foreign.constructors import LARGEST_BUILD_BYTES, SmallValues, build_on_cpu, defeated_meta, no_weights
+from capplan.probe.foreign.constructors import (
+    LARGEST_BUILD_BYTES,
+    SmallValues,
+    build_on_cpu,
+    defeated_meta,
+    no_weights,
+    refusals_raised,
+)
 from capplan.probe.foreign.libraries import import_torchvision, lacks_operators
 from capplan.probe.foreign.preserve import set_mode
 from capplan.probe.foreign.stored import pack_as_when_moved
@@ -164,11 +171,12 @@ class Target:
 
     def _construct_without_weights(self) -> torch.nn.Module:
         try:
-            return self._construct(answers_cuda=not self.as_cpu)
+            with refusals_raised():
+                return self._construct(answers_cuda=not self.as_cpu)
         except TraceError as error:
             if not defeated_meta(error.__cause__):
                 raise
-        with SmallValues():
+        with SmallValues(), refusals_raised():
             return self._construct(answers_cuda=not self.as_cpu).to("meta")
 
     def _construct(self, *, answers_cuda: bool) -> torch.nn.Module:

@@ -39,6 +39,10 @@ class Orthogonal(nn.Module):
     def forward(self, x):
         return self.normed(self.linear(x))
 
+def half_size():
+    '''Orthogonal, of a width that is read from a tensor.'''
+    return nn.utils.parametrizations.orthogonal(nn.Linear(8, int(torch.linspace(0, 4, 5)[-1].item())))
+
 class Copies(nn.Module):
     '''Copies values from one module to another through numpy, as loaders of weights do.'''
     def __init__(self, width=16):
@@ -97,6 +101,13 @@ def test_parametrized_layers_are_traced(models: str) -> None:
     trace = trace_target(find(f"{models}:Orthogonal", "x=8"))
     # 8 · 8 + 8 and 8 · 4 + 4; the parametrized weight is stored once, the base of the orthogonal map is a buffer
     assert trace.parameter_count == 8 * 8 + 8 + 8 * 4 + 4
+
+
+def test_a_buffer_that_meta_tensors_left_out_is_made(models: str) -> None:
+    # 4 · 8 weights and 4 biases; the base is a whole orthogonal matrix of 8 · 8
+    trace = trace_target(find(f"{models}:half_size", "x=8"))
+    assert trace.parameter_count == 4 * 8 + 4
+    assert trace.buffer_count == 8 * 8
 
 
 def test_the_module_is_on_meta_and_its_weights_took_no_memory(models: str) -> None:
