@@ -37,8 +37,8 @@ _AUTO = Batches(choice=BatchChoice.AUTO)
 
 
 @dataclass(frozen=True, kw_only=True)
-class BatchFields:
-    """The batches that are planned."""
+class _SizeFields:
+    """The batches that are planned, and how many GPUs train together."""
 
     batches: Annotated[
         Batches,
@@ -46,12 +46,6 @@ class BatchFields:
             "8, 1,8,32, 1..1024 (powers of two), auto (the recommended batch), or max.", doors=EVERYWHERE | Door.SWEEP
         ),
     ] = _AUTO
-
-
-@dataclass(frozen=True, kw_only=True)
-class TogetherFields:
-    """How many GPUs train together."""
-
     gpu_count: Annotated[
         int,
         Meta(ge=1, le=64),
@@ -72,7 +66,7 @@ class TogetherFields:
 
 @dataclass(frozen=True, kw_only=True)
 class PlanQuestion(
-    ModelFields, PipelineFields, BatchFields, TogetherFields, GpuFields, TimedFields, LimitFields,
+    ModelFields, PipelineFields, _SizeFields, GpuFields, TimedFields, LimitFields,
     DrawFields, JobFields, CurrencyFields, PriceFields, StrictFields, CalibrationFields,
 ):  # fmt: skip
     """Which GPUs fit a model at a batch, how fast it runs there, and what it costs."""

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _WorkFields:
-    """Where the work is done, what one model may take of a machine, and what is timed."""
+class SweepQuestion:
+    """Many models on many GPUs, as a table."""
 
     workers: Annotated[
         int | None, Meta(ge=1, le=1024), Option(help="Processes on this machine; one a core by default.", doors=HERE)
@@ -56,12 +56,6 @@ class _WorkFields:
             words=TIME_LIMIT, shows_default=True, doors=HERE,
         ),
     ] = 10.0  # fmt: skip
-
-
-@dataclass(frozen=True, kw_only=True)
-class SweepQuestion(_WorkFields):
-    """Many models on many GPUs, as a table."""
-
     definition: Annotated[
         str,
         Option(

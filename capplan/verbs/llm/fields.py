@@ -717,8 +717,16 @@ class LatencyLimitFields:
 
 @dataclass(frozen=True, kw_only=True)
 class SearchFields:
-    """Which deployments a search tries: GPUs, engines, formats, and how a replica shares the model."""
+    """Which deployments a search tries: GPUs, engines, formats, how a replica shares the model; and how sure it is."""
 
+    certainty_fraction: Annotated[
+        float | None,
+        Meta(ge=0.01, le=0.999),
+        Option(
+            help="Probability with which the limits are kept, as the intervals say; 90% by default.",
+            flags=("--certainty",), metavar="SHARE", words=SHARE,
+        ),
+    ] = None  # fmt: skip
     gpus: Annotated[
         tuple[Name, ...],
         Meta(max_length=400),

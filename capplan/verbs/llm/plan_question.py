@@ -29,7 +29,7 @@ from capplan.verbs.llm.start import MachineStartFields
 from capplan.verbs.llm.week import WeekFields
 from capplan.verbs.statement.fields import CurrencyFields, DrawFields, in_answer
 from capplan.verbs.statement.options import Door, Option
-from capplan.verbs.statement.words import SHARE, TIME_LIMIT
+from capplan.verbs.statement.words import TIME_LIMIT
 
 if TYPE_CHECKING:
     from capplan.core.scaling.load import WeekLoad
@@ -118,20 +118,8 @@ class _LoadFields:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _CertaintyFields:
-    certainty_fraction: Annotated[
-        float | None,
-        Meta(ge=0.01, le=0.999),
-        Option(
-            help="Probability with which the limits are kept, as the intervals say; 90% by default.",
-            flags=("--certainty",), metavar="SHARE", words=SHARE,
-        ),
-    ] = None  # fmt: skip
-
-
-@dataclass(frozen=True, kw_only=True)
 class _WaysFields(WeekFields, MachineStartFields):
-    """Four ways to serve the load of a week."""
+    """Four ways to serve the load of a week, and what is handed over with a plan."""
 
     compare_ways: Annotated[
         bool,
@@ -141,16 +129,6 @@ class _WaysFields(WeekFields, MachineStartFields):
             doors=Door.COMMAND | Door.PYTHON | Door.HTTP,
         ),
     ] = False  # fmt: skip
-
-    def stated_week(self) -> "WeekLoad | None":
-        """Return the load of a week that ways are compared for; None where they are not asked for."""
-        if not self.compare_ways and (self.week_file is not None or self.requests_per_day is not None):
-            raise UsageError("the load of a week is for ⟨compare-ways⟩; add it.")
-        return self.week_load() if self.compare_ways else None
-
-
-@dataclass(frozen=True, kw_only=True)
-class _HandOverFields:
     launch: Annotated[
         bool,
         Option(help="Show the command that launches a replica, each option explained.", doors=Door.COMMAND | Door.HTTP),
@@ -163,11 +141,17 @@ class _HandOverFields:
         in_answer("Show every deployment and every rejection.", "--all", doors=Door.COMMAND | Door.HTTP, is_usual=True),
     ] = False
 
+    def stated_week(self) -> "WeekLoad | None":
+        """Return the load of a week that ways are compared for; None where they are not asked for."""
+        if not self.compare_ways and (self.week_file is not None or self.requests_per_day is not None):
+            raise UsageError("the load of a week is for ⟨compare-ways⟩; add it.")
+        return self.week_load() if self.compare_ways else None
+
 
 @dataclass(frozen=True, kw_only=True)
 class LlmPlanQuestion(
     LanguageModelFields, AdapterFields, MeasuredRunFields, _LoadFields, LengthFields, TaskFields, LatencyLimitFields,
-    _CertaintyFields, SearchFields, OffloadFields, HostCpuFields, SettingFields, LinkFields, MoneyFields,
-    SpendFields, CurrencyFields, CardPowerFields, DrawFields, _WaysFields, _HandOverFields, FilesHereFields,
+    SearchFields, OffloadFields, HostCpuFields, SettingFields, LinkFields, MoneyFields,
+    SpendFields, CurrencyFields, CardPowerFields, DrawFields, _WaysFields, FilesHereFields,
 ):  # fmt: skip
     """Which deployments of a language model carry a load within limits, the cheapest first."""

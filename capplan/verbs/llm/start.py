@@ -85,8 +85,8 @@ class MachineStartFields:
 
 
 @dataclass(frozen=True, kw_only=True)
-class StartFields(MachineStartFields):
-    """What decides how long a replica takes to start, beside its model and GPUs."""
+class StartedReplicaFields(LanguageModelFields, ReplicaGpuFields, DeploymentFields, MachineStartFields):
+    """A replica that starts, and what decides how long that takes."""
 
     compiled: Annotated[
         bool, Option(help="The compiler's cache holds the model from an earlier start, as on a shared volume.")
@@ -95,11 +95,6 @@ class StartFields(MachineStartFields):
     graphs: Annotated[
         int, Meta(ge=1, le=10_000), Option(help="Batch sizes for which CUDA graphs are captured.", shows_default=True)
     ] = _GRAPHS
-
-
-@dataclass(frozen=True, kw_only=True)
-class StartedReplicaFields(LanguageModelFields, ReplicaGpuFields, DeploymentFields, StartFields):
-    """A replica that starts."""
 
 
 @dataclass(frozen=True, kw_only=True)

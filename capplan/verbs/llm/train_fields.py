@@ -147,8 +147,52 @@ class TrainingMethodFields:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrainingLayoutFields:
-    """How many GPUs there are, and how they share a job."""
+class OwnRunFields:
+    """What a short run of the user's own measured."""
+
+    measured_step_s: Annotated[
+        float | None,
+        Meta(gt=0, le=1e9),
+        Option(help="Time of one optimizer step that you measured of this job.", flags=("--measured-step",),
+               metavar="TIME", words=TIME_LIMIT),
+    ] = None  # fmt: skip
+    measured_peak_bytes: Annotated[
+        float | None,
+        Meta(gt=0, le=1e18),
+        Option(help="Peak of reserved memory that you measured of this job.", flags=("--measured-peak",),
+               metavar="SIZE", words=SIZE),
+    ] = None  # fmt: skip
+
+    def own_run(self) -> "OwnRun":
+        """Return what was measured."""
+        from capplan.llm.core.training.estimate import OwnRun
+
+        return OwnRun(step_s=self.measured_step_s, peak_bytes=self.measured_peak_bytes)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingFilesFields:
+    """What this machine brings: own specs, and own constants."""
+
+    specs: OwnSpecs = ()
+    calibration: Annotated[Path | None, TRAINING_CALIBRATION] = None
+
+    def found_model(self, context: Context, words: str) -> "LanguageModel":
+        """Return the model that words name."""
+        from capplan.llm.read.sources import find_model
+
+        return find_model(context.language_model(words))
+
+    def constants(self) -> "TrainingCalibration":
+        """Return the constants of training."""
+        from capplan.llm.read.training_calibration import load_training_calibration
+
+        return load_training_calibration(self.calibration)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingJobFields(LanguageModelFields, ReplicaGpuFields, TrainingMethodFields):
+    """A job: the model, its GPU, what is trained, and how GPUs share it."""
 
     gpu_count: Annotated[
         int,
@@ -197,55 +241,6 @@ class TrainingLayoutFields:
             topic=Topic.WORKLOAD,
         ),
     ] = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class OwnRunFields:
-    """What a short run of the user's own measured."""
-
-    measured_step_s: Annotated[
-        float | None,
-        Meta(gt=0, le=1e9),
-        Option(help="Time of one optimizer step that you measured of this job.", flags=("--measured-step",),
-               metavar="TIME", words=TIME_LIMIT),
-    ] = None  # fmt: skip
-    measured_peak_bytes: Annotated[
-        float | None,
-        Meta(gt=0, le=1e18),
-        Option(help="Peak of reserved memory that you measured of this job.", flags=("--measured-peak",),
-               metavar="SIZE", words=SIZE),
-    ] = None  # fmt: skip
-
-    def own_run(self) -> "OwnRun":
-        """Return what was measured."""
-        from capplan.llm.core.training.estimate import OwnRun
-
-        return OwnRun(step_s=self.measured_step_s, peak_bytes=self.measured_peak_bytes)
-
-
-@dataclass(frozen=True, kw_only=True)
-class TrainingFilesFields:
-    """What this machine brings: own specs, and own constants."""
-
-    specs: OwnSpecs = ()
-    calibration: Annotated[Path | None, TRAINING_CALIBRATION] = None
-
-    def found_model(self, context: Context, words: str) -> "LanguageModel":
-        """Return the model that words name."""
-        from capplan.llm.read.sources import find_model
-
-        return find_model(context.language_model(words))
-
-    def constants(self) -> "TrainingCalibration":
-        """Return the constants of training."""
-        from capplan.llm.read.training_calibration import load_training_calibration
-
-        return load_training_calibration(self.calibration)
-
-
-@dataclass(frozen=True, kw_only=True)
-class TrainingJobFields(LanguageModelFields, ReplicaGpuFields, TrainingMethodFields, TrainingLayoutFields):
-    """A job: the model, its GPU, what is trained, and how GPUs share it."""
 
     def job(self, model: "LanguageModel", gpu: "GpuSpec") -> "TrainingJob":
         """Return the job; what is left out follows from the framework."""
