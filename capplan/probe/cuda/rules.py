@@ -180,6 +180,8 @@ def _tolist(tensor: Tensor) -> Any:
 
 def _get_item(tensor: Tensor, index: Any) -> Tensor:
     """Index by lists of numbers without losing their values to the meta device."""
+    if isinstance(index, str):  # torch would warn of sequences, and stop with "invalid data type"
+        raise TypeError(f"the model asks a tensor for its item {index!r}, as of a dictionary")
     if type(index) is list and any(isinstance(place, _OF_SEVERAL_DIMENSIONS) for place in index):
         index = tuple(index)  # as PyTorch takes it (`treatSequenceAsTuple` of python_variable_indexing.cpp)
     if type(index) is list:

@@ -2,8 +2,8 @@
 
 import ast
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Any, TypeAlias
 
@@ -33,16 +33,18 @@ _MOST_DIGITS = 18
 _DTYPES = tuple(
     dtype for dtype in ITEM_BYTES if not dtype.startswith(("half", "q", "float8", "float4", "int4", "uint4"))
 )
-_INPUT = re.compile(r"(?:(?P<name>[A-Za-z_]\w*)=)?(?:(?P<dtype>[A-Za-z]\w*):)?(?P<dims>[^:=]+)")
+_INPUT = re.compile(
+    r"(?:(?P<name>[A-Za-z_]\w*(?:\.[A-Za-z_]\w*|\[\d{1,3}\])*)=)?(?:(?P<dtype>[A-Za-z]\w*):)?(?P<dims>[^:=]+)"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InputSpec:
     """One tensor that a model takes: shape over the batch, dtype, and what its values must be.
 
-    `name` is None for a positional input. Integers are drawn from 0 to `high` - 1; floats from 0 to 1, booleans are
-    true. `row` holds values that the model's contract fixes (grid sizes, placeholder tokens); it is repeated over the
-    leading dimensions.
+    `name` is None for a positional input; `batch.x` is an item of a dictionary, `views[0]` one of a list. Integers
+    are drawn from 0 to `high` - 1; floats from 0 to 1, booleans are true. `row` holds values that the model's contract
+    fixes (grid sizes, placeholder tokens); it is repeated over the leading dimensions.
     """
 
     shape: tuple[Affine, ...]
@@ -114,7 +116,10 @@ def parse_argument(words: str) -> Argument:
 
 
 def parse_input(words: str) -> InputSpec:
-    """Read one `--input`: `NAME=[DTYPE:]DIM(xDIM)*`; the batch is prepended where no `N` stands."""
+    """Read one `--input`: `NAME=[DTYPE:]DIM(xDIM)*`; the batch is prepended where no `N` stands.
+
+    NAME is an argument of forward, an item of a dictionary (`batch.x`) or of a list (`views[0]`).
+    """
     match = _INPUT.fullmatch(words.strip())
     if match is None:
         raise UsageError(f"⟨input⟩ {words!r} is not {GRAMMAR}.")
@@ -124,6 +129,53 @@ def parse_input(words: str) -> InputSpec:
         raise UsageError(f"⟨input⟩ {words!r}: unknown dtype {dtype!r}; did you mean {', '.join(meant)}?")
     dims = tuple(_parse_dim(dim, words) for dim in match["dims"].split("x"))
     return InputSpec(name=match["name"], dtype=dtype, shape=dims if BATCH in dims else (BATCH, *dims))
+
+
+def _listed(specs: tuple[InputSpec, ...]) -> tuple[InputSpec, ...]:
+    """Number the inputs of one name: they are the items of a list."""
+    named = [spec.name for spec in specs]
+    made = []
+    for index, spec in enumerate(specs):
+        is_listed = spec.name is not None and named.count(spec.name) > 1
+        made.append(replace(spec, name=f"{spec.name}[{named[:index].count(spec.name)}]") if is_listed else spec)
+    return tuple(made)
+
+
+_STEP = re.compile(r"\w+|\[\d+\]")
+
+
+def nested(items: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    """Put values where their names say: `batch.x` into a dictionary, `views[1]` into a list.
+
+    Raises:
+        UsageError: One name is both a value and a container, a container both kinds, or a list has gaps.
+    """
+    tree: dict[str, Any] = {}
+    for name, value in items:
+        *steps, last = _STEP.findall(name)
+        place = tree
+        for step in steps:
+            place = place.setdefault(step, {})
+            if not isinstance(place, dict):
+                raise UsageError(f"⟨input⟩ {name}: {name.rpartition(step)[0]}{step} is an input itself.")
+        if last in place:
+            raise UsageError(f"⟨input⟩ names {name} twice, or as an input and as what holds others.")
+        place[last] = value
+    return {name: _as_containers(held, name) for name, held in tree.items()}
+
+
+def _as_containers(held: Any, name: str) -> Any:
+    if not isinstance(held, dict):
+        return held
+    made = {
+        step: _as_containers(part, f"{name}{step if step[0] == '[' else '.' + step}") for step, part in held.items()
+    }
+    if not any(step.startswith("[") for step in held):
+        return made
+    places = [f"[{index}]" for index in range(len(held))]
+    if set(places) != set(held):
+        raise UsageError(f"⟨input⟩ {name} has {', '.join(held)}: write {name}[0], {name}[1] and so on, or names alone.")
+    return [made[place] for place in places]
 
 
 def parse_size(words: str) -> tuple[int, ...]:
@@ -209,10 +261,8 @@ class ModelRequest:
         share = SELECTED_SHARE if self.selected_share is None else self.selected_share
         if not 0 < share <= 1:
             raise UsageError(f"⟨selected-share⟩ {share:g} must be above 0 and at most 1, such as 0.25.")
-        specs = tuple(map(parse_input, self.inputs))
-        named = [spec.name for spec in specs if spec.name]
-        if repeated := sorted({name for name in named if named.count(name) > 1}):
-            raise UsageError(f"⟨input⟩ names {', '.join(repeated)} twice.")
+        specs = _listed(tuple(map(parse_input, self.inputs)))
+        nested([(spec.name, spec) for spec in specs if spec.name])
         return InputRequest(
             arguments=tuple(map(parse_argument, self.arg)),
             inputs=specs,

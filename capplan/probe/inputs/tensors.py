@@ -13,7 +13,7 @@ import torch
 from capplan.core.trace.types import Affine
 from capplan.errors import UsageError
 from capplan.probe.foreign.code import model_code
-from capplan.probe.inputs.grammar import BATCH, InputRequest, InputSpec, ModelInputs
+from capplan.probe.inputs.grammar import BATCH, InputRequest, InputSpec, ModelInputs, nested
 
 Device = torch.device | str
 
@@ -24,7 +24,10 @@ InputMaker = Callable[[int, Device], ModelInputs]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpecInputs:
-    """Tensors from specs: unnamed ones positional, in order; `positional_names` gives their names."""
+    """Tensors from specs: unnamed ones positional, in order; `positional_names` gives their names.
+
+    Names such as `batch.x` and `views[0]` are put into dictionaries and lists.
+    """
 
     specs: tuple[InputSpec, ...]
     positional_names: tuple[str, ...] = ()
@@ -32,13 +35,14 @@ class SpecInputs:
     def __call__(self, batch: int, device: Device) -> ModelInputs:
         """Make the tensors."""
         positional = [spec for spec in self.specs if spec.name is None]
-        named = {spec.name: spec for spec in self.specs if spec.name is not None}
+        named = [(spec.name, spec) for spec in self.specs if spec.name is not None]
+        kwargs = nested((name, make_tensor(spec, batch=batch, device=device)) for name, spec in named)
         unnamed = (f"input{index}" for index in range(len(self.positional_names), len(positional)))
         called = (*self.positional_names[: len(positional)], *unnamed)
         return ModelInputs(
             args=tuple(make_tensor(spec, batch=batch, device=device) for spec in positional),
-            kwargs={name: make_tensor(spec, batch=batch, device=device) for name, spec in named.items()},
-            names=(*called, *named),
+            kwargs=kwargs,
+            names=(*called, *(name for name, _ in named_tensors((), kwargs))),
         )
 
 

@@ -194,6 +194,10 @@ class TraceStage:
     def _advice(self, cause: BaseException) -> str:
         """Return what to do about a failure; nothing where other inputs would not help."""
         words = str(cause)
+        if item := re.search(r"for its item '(\w+)', as of a dictionary", words):
+            name = next((name for name, _, _ in next(reversed(self._seen.values()), [])), "batch").partition(".")[0]
+            name = "batch" if re.fullmatch(r"input\d+", name) else name
+            return f"; give each item, ⟨input⟩ {name}.{item[1]}=DIMS, or all by ⟨inputs-from⟩."
         if "type" in words and ("half" in words.lower() or "bfloat16" in words.lower() or "float16" in words):
             half = "bfloat16" if "bfloat16" in words.lower() else "float16"
             batch, given = next(reversed(self._seen.items()), (1, []))

@@ -1,18 +1,24 @@
 import dataclasses
 import typing
+from pathlib import Path
 
 import pytest
 import torch
 
+from capplan.core.ops.flops import kernel_macs
 from capplan.core.trace.types import Affine
-from capplan.errors import UsageError
+from capplan.errors import TraceError, UsageError
 from capplan.probe.inputs.grammar import BATCH, InputSpec, parse_argument, parse_input, parse_request, parse_size
 from capplan.probe.inputs.tensors import (
     FunctionInputs,
     ImageListInputs,
     SpecInputs,
     make_tensor,
+    map_tensors,
+    named_tensors,
 )
+from capplan.probe.target.resolve import load_target
+from capplan.probe.trace.tracer import trace_target
 from tests.input_tensors import input_tensors
 
 
@@ -79,10 +85,63 @@ def test_an_argument_without_a_name_is_refused(words: str) -> None:
 def test_contradictory_options_are_refused() -> None:
     with pytest.raises(UsageError, match="⟨inputs-from⟩ makes all inputs"):
         parse_request(inputs_from="f.py:f", input_size="3x2x2")
-    with pytest.raises(UsageError, match="names x twice"):
-        parse_request(inputs=["x=3", "x=4"])
     with pytest.raises(UsageError, match="⟨seq-len⟩"):
         parse_request(seq_len=0)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "nest"),
+    [
+        (["batch.x=8", "mask=4", "batch.y=int64:5"], {"batch": {"x": (2, 8), "y": (2, 5)}, "mask": (2, 4)}),
+        (["xs=8", "xs=9"], {"xs": [(2, 8), (2, 9)]}),
+        (["b.views[1]=3", "b.views[0]=Nx2"], {"b": {"views": [(2, 2), (2, 3)]}}),
+        (["xs[0]=8"], {"xs": [(2, 8)]}),
+    ],
+)
+def test_names_with_dots_and_brackets_make_dictionaries_and_lists(inputs: list[str], nest: dict[str, object]) -> None:
+    made = SpecInputs(specs=parse_request(inputs=inputs).inputs)(2, "cpu")
+    assert map_tensors(dict(made.kwargs), lambda tensor: tuple(tensor.shape)) == nest
+    assert made.names == tuple(name for name, _ in named_tensors((), made.kwargs))
+
+
+@pytest.mark.parametrize(
+    ("inputs", "message"),
+    [
+        (["x=3", "x.y=4"], "x is an input itself"),
+        (["x.y=3", "x.y[0]=4"], r"x\.y is an input itself"),
+        (["x.y=3", "x=4"], "names x twice, or as an input and as what holds others"),
+        (["x[0]=3", "x[2]=4"], r"x has \[0\], \[2\]: write x\[0\], x\[1\] and so on"),
+        (["x[0]=3", "x.y=4"], r"x has \[0\], y"),
+    ],
+)
+def test_names_that_contradict_each_other_are_refused(inputs: list[str], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        parse_request(inputs=inputs)
+
+
+MODEL = """
+from torch import nn
+
+class Batched(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(8, 4)
+
+    def forward(self, batch):
+        return self.linear(batch["x"]) + sum(self.linear(view) for view in batch["views"])
+"""
+
+
+def test_a_model_takes_a_dictionary_from_the_command_line(tmp_path: Path) -> None:
+    (tmp_path / "model.py").write_text(MODEL)
+    words = f"{tmp_path / 'model.py'}:Batched"
+    inputs = ("batch.x=8", "batch.views=8", "batch.views=8")
+    recording = trace_target(load_target(words, request=parse_request(inputs=inputs))).recordings[0]
+    calls = recording.calls_per_kernel()
+    # three times 8 · 4 products
+    assert sum(n * kernel_macs(kernel, 1) for kernel, n in zip(recording.kernels, calls, strict=True)) == 3 * 8 * 4
+    with pytest.raises(TraceError, match=r"its item 'x', as of a dictionary.*give each item, ⟨input⟩ x\.x=DIMS"):
+        trace_target(load_target(words, request=parse_request(inputs=("x=8",))))
 
 
 def test_meta_inputs_hold_shapes_only() -> None:
