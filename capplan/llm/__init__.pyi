@@ -888,6 +888,7 @@ def train_memory(
     model: str,
     gpu: str,
     *,
+    config: Sequence[str | Path] | str | None = ...,
     method: Method | str = ...,
     rank: int = ...,
     targets: Sequence[str] | str = ...,
@@ -913,6 +914,7 @@ def train_memory(
     ep: int = ...,
     shard: Shard | str | None = ...,
     shard_group: int | None = ...,
+    keep_gathered: bool = ...,
     zero_bubble: bool = ...,
     micro_batch: int = ...,
     accumulate: int = ...,
@@ -925,7 +927,8 @@ def train_memory(
     """Divide the memory of a GPU that trains or fine-tunes a language model, and check that it fits.
 
     Args:
-        model: A name of `capplan llm models`, ORG/NAME of the Hugging Face Hub, hf:config.json, hf:FOLDER, FILE.gguf.
+        model: A name of `capplan llm models`, ORG/NAME of the Hugging Face Hub, hf:config.json, hf:FOLDER, FILE.gguf; or none, where config names it.
+        config: A file of axolotl, TRL, LLaMA-Factory, torchtune, torchtitan, DeepSpeed or accelerate, or a shell script of Megatron, whose settings are taken; repeatable. Options other than their default win.
         gpu: Exact id or alias of a GPU.
         method: Train all parameters, or adapters beside a frozen base.
         rank: Rank of adapters.
@@ -952,6 +955,7 @@ def train_memory(
         ep: GPUs among which whole experts are distributed.
         shard: What data-parallel ranks share; zero3 is FSDP. By default the framework's.
         shard_group: Ranks that share states (hybrid sharding); all by default.
+        keep_gathered: FSDP keeps parameters after the forward pass (reshard_after_forward: false).
         zero_bubble: The pipeline splits the backward pass (ZB-H1).
         micro_batch: Sequences of one forward pass.
         accumulate: Micro-batches of one optimizer step.
@@ -972,6 +976,7 @@ def train_estimate(
     model: str,
     gpu: str,
     *,
+    config: Sequence[str | Path] | str | None = ...,
     method: Method | str = ...,
     rank: int = ...,
     targets: Sequence[str] | str = ...,
@@ -997,6 +1002,7 @@ def train_estimate(
     ep: int = ...,
     shard: Shard | str | None = ...,
     shard_group: int | None = ...,
+    keep_gathered: bool = ...,
     zero_bubble: bool = ...,
     micro_batch: int = ...,
     accumulate: int = ...,
@@ -1020,7 +1026,8 @@ def train_estimate(
     """Estimate how fast a language model trains, with intervals, and the days and money of a run.
 
     Args:
-        model: A name of `capplan llm models`, ORG/NAME of the Hugging Face Hub, hf:config.json, hf:FOLDER, FILE.gguf.
+        model: A name of `capplan llm models`, ORG/NAME of the Hugging Face Hub, hf:config.json, hf:FOLDER, FILE.gguf; or none, where config names it.
+        config: A file of axolotl, TRL, LLaMA-Factory, torchtune, torchtitan, DeepSpeed or accelerate, or a shell script of Megatron, whose settings are taken; repeatable. Options other than their default win.
         gpu: Exact id or alias of a GPU.
         method: Train all parameters, or adapters beside a frozen base.
         rank: Rank of adapters.
@@ -1047,6 +1054,7 @@ def train_estimate(
         ep: GPUs among which whole experts are distributed.
         shard: What data-parallel ranks share; zero3 is FSDP. By default the framework's.
         shard_group: Ranks that share states (hybrid sharding); all by default.
+        keep_gathered: FSDP keeps parameters after the forward pass (reshard_after_forward: false).
         zero_bubble: The pipeline splits the backward pass (ZB-H1).
         micro_batch: Sequences of one forward pass.
         accumulate: Micro-batches of one optimizer step.
@@ -1077,6 +1085,7 @@ def train_estimate(
 def train_plan(
     model: str,
     *,
+    config: Sequence[str | Path] | str | None = ...,
     method: Method | str = ...,
     rank: int = ...,
     targets: Sequence[str] | str = ...,
@@ -1119,7 +1128,8 @@ def train_plan(
     """Search GPUs, counts, layouts, micro-batches and recomputation for a training run: the cheapest, the fastest, and the one on fewest GPUs.
 
     Args:
-        model: A name of `capplan llm models`, ORG/NAME of the Hugging Face Hub, hf:config.json, hf:FOLDER, FILE.gguf.
+        model: A name of `capplan llm models`, ORG/NAME of the Hugging Face Hub, hf:config.json, hf:FOLDER, FILE.gguf; or none, where config names it.
+        config: A file of axolotl, TRL, LLaMA-Factory, torchtune, torchtitan, DeepSpeed or accelerate, or a shell script of Megatron, whose settings are taken; repeatable. Options other than their default win.
         method: Train all parameters, or adapters beside a frozen base.
         rank: Rank of adapters.
         targets: Matrices with adapters: q, k, v, o, gate_up, down, head, attention, mlp; all linear ones by default.

@@ -11,6 +11,7 @@ from capplan.llm.core.training.launch import launch_config
 from capplan.llm.core.training.parameters import adapter_parameters
 from capplan.llm.core.training.plan import MemoryShortfall, PricedTraining, TrainingPlan, WayOut
 from capplan.llm.core.training.run import TrainingRun
+from capplan.llm.core.training.stated_file import StatedFile
 from capplan.shapes.common import SIGNED, VERSIONED, in_words
 from capplan.shapes.shape import Shape, figure, itself, reads
 
@@ -71,10 +72,22 @@ MEMORY: Final = Shape("TrainingMemoryDocument", TrainingMemoryAnswer, "The memor
     figure("host_bytes", reads(int, lambda memory: round(memory.outlook.host)), "Memory of one server for what is offloaded."),
     figure("evidence", in_words("evidence")),
 ))
+FILE: Final = Shape("TrainingFileDocument", StatedFile, "What was read of a framework's file.", (
+    figure("path"),
+    figure("framework"),
+    figure("release"),
+    figure("stated", meaning="What it says, by option."),
+    figure("defaults", meaning="What the framework does where the file is silent, by option."),
+    figure("searched", meaning="Of these what the question does not ask, or searches by itself."),
+    figure("unmodelled", meaning="Keys that change memory or time in ways that are not estimated."),
+    figure("unknown", meaning="Keys that are not known here."),
+))
+_FILES = figure("files", FILE.at("files"), "Frameworks' files that state the job.", default=())
 MEMORY_ANSWER: Final = Shape("LlmTrainMemoryDocument", TrainingMemoryAnswer, "What `capplan llm train memory --format json` writes.", (
     *SIGNED,
     figure("job", JOB),
     figure("memory", MEMORY.at(itself(TrainingMemoryAnswer))),
+    _FILES,
 ))
 RUN: Final = Shape("TrainingRunDocument", TrainingRun, "A run over a data set, with failures and checkpoints.", (
     figure("tokens"),
@@ -115,6 +128,7 @@ SPEED: Final = Shape("TrainingSpeedDocument", PricedTraining, "The speed of a jo
 ESTIMATE: Final = Shape("LlmTrainEstimateDocument", PricedTraining, "What `capplan llm train estimate --format json` writes.", (
     *SIGNED,
     figure("estimate", SPEED.at(itself(PricedTraining))),
+    _FILES,
 ))
 NEAREST: Final = Shape("TrainingNearMissDocument", MemoryShortfall, "The least that a layout needs of one GPU, where none fits.", (
     figure("gpu"),
@@ -141,6 +155,7 @@ PLAN: Final = Shape("LlmTrainPlanDocument", TrainingPlan, "What `capplan llm tra
     figure("ways", WAY.at("ways"), "What would fit where nothing does, the cheapest first.", default=()),
     figure("layouts_tried", "tried"),
     figure("local", "local_cost", "the cheapest run in the currency asked for", default=None),
+    _FILES,
 ))
 CELL: Final = Shape("TrainingCellDocument", TrainingCell, "The accuracy of one metric in one cell. Errors and shares are fractions.", (
     figure("key", _cell_key),

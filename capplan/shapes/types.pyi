@@ -1633,11 +1633,22 @@ class TrainingMemoryDocument(Struct, frozen=True, kw_only=True):
     host_bytes: int
     evidence: str
 
+class TrainingFileDocument(Struct, frozen=True, kw_only=True):
+    path: str
+    framework: str
+    release: str
+    stated: dict[str, str]
+    defaults: dict[str, str]
+    searched: tuple[str, ...]
+    unmodelled: tuple[str, ...]
+    unknown: tuple[str, ...]
+
 class LlmTrainMemoryDocument(Struct, frozen=True, kw_only=True):
     schema_version: Literal[1]
     capplan_version: str
     job: TrainingJobDocument
     memory: TrainingMemoryDocument
+    files: tuple[TrainingFileDocument, ...] = ...
 
 class TrainingRunDocument(Struct, frozen=True, kw_only=True):
     tokens: float
@@ -1678,6 +1689,7 @@ class LlmTrainEstimateDocument(Struct, frozen=True, kw_only=True):
     schema_version: Literal[1]
     capplan_version: str
     estimate: TrainingSpeedDocument
+    files: tuple[TrainingFileDocument, ...] = ...
 
 class TrainingNearMissDocument(Struct, frozen=True, kw_only=True):
     gpu: str
@@ -1704,6 +1716,7 @@ class LlmTrainPlanDocument(Struct, frozen=True, kw_only=True):
     ways: tuple[TrainingWayOutDocument, ...] = ...
     layouts_tried: int
     local: LocalAmount | None = ...
+    files: tuple[TrainingFileDocument, ...] = ...
 
 class TrainingCellDocument(Struct, frozen=True, kw_only=True):
     key: dict[str, str]

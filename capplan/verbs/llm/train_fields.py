@@ -19,7 +19,8 @@ from capplan.llm.core.training.job import (
     Shard,
 )
 from capplan.llm.core.training.run import GPU_HOURS_BETWEEN_FAILURES
-from capplan.verbs.llm.fields import TRAINING_CALIBRATION, Degree, LanguageModelFields, ReplicaGpuFields, Word
+from capplan.verbs.llm.fields import TRAINING_CALIBRATION, Degree, ReplicaGpuFields, Word
+from capplan.verbs.llm.train_files import TrainedModelFields
 from capplan.verbs.statement.contract import Context
 from capplan.verbs.statement.fields import OwnSpecs
 from capplan.verbs.statement.options import Option, Topic
@@ -191,7 +192,7 @@ class TrainingFilesFields:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrainingJobFields(LanguageModelFields, ReplicaGpuFields, TrainingMethodFields):
+class TrainingJobFields(TrainedModelFields, ReplicaGpuFields, TrainingMethodFields):
     """A job: the model, its GPU, what is trained, and how GPUs share it."""
 
     gpu_count: Annotated[
@@ -222,6 +223,9 @@ class TrainingJobFields(LanguageModelFields, ReplicaGpuFields, TrainingMethodFie
     shard_group: Annotated[
         int | None, Meta(ge=1, le=10**6), Option(help="Ranks that share states (hybrid sharding); all by default.")
     ] = None
+    keep_gathered: Annotated[
+        bool, Option(help="FSDP keeps parameters after the forward pass (reshard_after_forward: false).")
+    ] = False
     zero_bubble: Annotated[bool, Option(help="The pipeline splits the backward pass (ZB-H1).")] = False
     micro_batch: Annotated[
         int,
@@ -261,6 +265,7 @@ class TrainingJobFields(LanguageModelFields, ReplicaGpuFields, TrainingMethodFie
             shard_group=self.shard_group,
             gpus_per_node=self.gpus_per_node or max(8, joined_gpus(gpu)),
             zero_bubble=self.zero_bubble,
+            keep_gathered=self.keep_gathered,
         )
         job = replace(
             whole,

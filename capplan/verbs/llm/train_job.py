@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated
 
 from capplan.verbs.llm.train_fields import OwnRunFields, RunFields, TrainingFilesFields, TrainingJobFields, stated_job
+from capplan.verbs.llm.train_files import with_config
 from capplan.verbs.statement.contract import Context, Outcome, Verb, laid_out_by
 from capplan.verbs.statement.fields import in_answer
 
@@ -32,6 +33,7 @@ def answer_llm_train_estimate(question: LlmTrainEstimateQuestion, context: Conte
     from capplan.specs.fitted import load_power_law
     from capplan.specs.rate_laws import load_rate_laws
 
+    question, files = with_config(question)
     job, gpu, constants = stated_job(question, question, context)
     estimate = estimate_training(
         job,
@@ -44,7 +46,8 @@ def answer_llm_train_estimate(question: LlmTrainEstimateQuestion, context: Conte
     offers = on_demand_offers(context.price_list(question.specs)).get(gpu.id, ())
     offer = run_offer(offers, gpu, gpus=job.layout.gpus, network_bytes_per_s=question.network_bytes_per_s)
     terms, law = question.terms(), load_power_law()
-    return price_training(estimate, terms, offer=offer, law=law, campaign=constants.campaign)
+    priced = price_training(estimate, terms, offer=offer, law=law, campaign=constants.campaign)
+    return replace(priced, files=files)
 
 
 LLM_TRAIN_ESTIMATE = Verb(
@@ -85,6 +88,7 @@ def answer_llm_train_memory(question: LlmTrainMemoryQuestion, context: Context) 
     from capplan.llm.core.training.estimate import answer_training_memory
     from capplan.llm.core.training.job import recompute_choices
 
+    question, files = with_config(question)
     job, gpu, constants = stated_job(question, question, context)
     answer = answer_training_memory(job, gpu, constants, own=question.own_run())
     alternatives = tuple(
@@ -92,7 +96,7 @@ def answer_llm_train_memory(question: LlmTrainMemoryQuestion, context: Context) 
         for choice in recompute_choices(job)
         if choice is not job.recompute
     )
-    return replace(answer, alternatives=alternatives)
+    return replace(answer, alternatives=alternatives, files=files)
 
 
 LLM_TRAIN_MEMORY = Verb(

@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta
 
-from capplan.verbs.llm.fields import LanguageModelFields, names_of
+from capplan.verbs.llm.fields import names_of
 from capplan.verbs.llm.train_fields import RunFields, TrainingFilesFields, TrainingMethodFields
+from capplan.verbs.llm.train_files import TrainedModelFields, with_config
 from capplan.verbs.statement.contract import Context, Outcome, Verb, laid_out_by
 from capplan.verbs.statement.fields import CurrencyFields, Name, in_answer
 from capplan.verbs.statement.options import Option, Topic
@@ -78,7 +79,7 @@ class _PlanFields:
 
 @dataclass(frozen=True, kw_only=True)
 class LlmTrainPlanQuestion(
-    LanguageModelFields, TrainingMethodFields, RunFields, _PlanFields, CurrencyFields, TrainingFilesFields
+    TrainedModelFields, TrainingMethodFields, RunFields, _PlanFields, CurrencyFields, TrainingFilesFields
 ):
     """Which GPUs, how many, and which layout train a language model."""
 
@@ -104,6 +105,7 @@ def answer_llm_train_plan(question: LlmTrainPlanQuestion, context: Context) -> "
     from capplan.specs.rate_laws import load_rate_laws
     from capplan.units import counted
 
+    question, files = with_config(question)
     prices = question.offered(context.price_list(question.specs))
     gpus = context.gpu_database(question.specs)
     model = question.found_model(context, question.model)
@@ -133,7 +135,7 @@ def answer_llm_train_plan(question: LlmTrainPlanQuestion, context: Context) -> "
             laws=load_rate_laws(),
             law=load_power_law(),
         )
-    return replace(found, local=question.local_currency())
+    return replace(found, local=question.local_currency(), files=files)
 
 
 LLM_TRAIN_PLAN = Verb(

@@ -9,6 +9,7 @@ from capplan.llm.core.training.accuracy import TrainingCalibration, TrainingEvid
 from capplan.llm.core.training.flops import TrainingRates, training_rates
 from capplan.llm.core.training.job import Recompute, TrainingJob, check_job, recompute_choices
 from capplan.llm.core.training.memory import MemoryOutlook, MemoryScope, estimate_memory
+from capplan.llm.core.training.stated_file import StatedFile
 from capplan.llm.core.training.step_time import TrainingStepTime, step_time
 from capplan.llm.core.training.work import step_work, training_gpu
 
@@ -18,7 +19,8 @@ class TrainingMemoryAnswer:
     """The memory of a job on one GPU. [bytes]
 
     `peak` is what the process takes in all, `usable_bytes` what it may take at most, and `fit_probability` the
-    probability that it does. `alternatives` are the same job with other recomputation.
+    probability that it does. `alternatives` are the same job with other recomputation, `files` those of
+    frameworks that state the job.
     """
 
     job: TrainingJob
@@ -29,6 +31,7 @@ class TrainingMemoryAnswer:
     fit_probability: float
     evidence: TrainingEvidence
     alternatives: "tuple[TrainingMemoryAnswer, ...]" = ()
+    files: tuple[StatedFile, ...] = ()
 
     @property
     def fits(self) -> bool:

@@ -133,7 +133,8 @@ class TrainingLayout:
     the GPUs of `tensor · data · context`, and `expert_tensor` cuts the matrices of one. `shard_group` is the number of
     data-parallel ranks that share states (hybrid sharding); None for all. `sequence_parallel` distributes norms along
     the sequence over the tensor-parallel GPUs. `zero_bubble` says that the pipeline's schedule splits the backward
-    pass (ZB-H1), which leaves a third of the bubble.
+    pass (ZB-H1), which leaves a third of the bubble. `keep_gathered` says that FSDP does not drop a layer's parameters
+    after the forward pass (`reshard_after_forward` false or never), so that they are gathered once for both passes.
     """
 
     gpus: int = 1
@@ -148,6 +149,7 @@ class TrainingLayout:
     shard_group: int | None = None
     gpus_per_node: int = 8
     zero_bubble: bool = False
+    keep_gathered: bool = False
 
     @property
     def data(self) -> int:
@@ -302,6 +304,8 @@ def check_job(job: TrainingJob) -> None:
             "An optimizer that steps in the backward pass (⟨optimizer-in-backward⟩) cannot sum gradients of several "
             "micro-batches: leave out ⟨accumulate⟩, or take a larger ⟨micro-batch⟩."
         )
+    if layout.keep_gathered and layout.shard is not Shard.ZERO3:
+        raise UsageError("⟨keep-gathered⟩ is about parameters that are shared; add ⟨shard⟩ zero3, or leave it out.")
     if job.method is Method.QLORA and job.base is BaseFormat.BF16:
         raise UsageError("QLoRA needs a quantised base; add ⟨base⟩ nf4-dq, or ask for lora.")
 

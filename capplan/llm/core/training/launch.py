@@ -111,6 +111,7 @@ def _torchtitan(job: TrainingJob) -> str:
             f"--parallelism.pipeline_parallel_schedule {schedule}",
         ]
     words += ["--training.enable_cpu_offload"] * bool({Offloaded.OPTIMIZER, Offloaded.PARAMETERS} & job.offloaded)
+    words += ["--parallelism.fsdp_reshard_after_forward never"] * layout.keep_gathered
     words += ["--compile.enable"] * job.compiled
     words += ["--training.mixed_precision_param float32"] * (_half(job) is None)
     words.append(f"activation-checkpoint:{mode}")
@@ -271,6 +272,8 @@ def _torchtune(job: TrainingJob) -> str:
         words.append("enable_activation_offloading=True")
     if {Offloaded.OPTIMIZER, Offloaded.PARAMETERS} & job.offloaded and not single:
         words.append("fsdp_cpu_offload=True")
+    if job.layout.keep_gathered:
+        words.append("fsdp_reshard_after_forward=False")
     kind = "full" if is_full else "lora" if job.base is BaseFormat.BF16 else "qlora"
     head = (
         f"# {job.architecture.name}, torchtune 0.6: name your model's CONFIG of `tune ls`, such as "
@@ -311,7 +314,7 @@ def _axolotl(job: TrainingJob) -> str:
             "fsdp_version: 2",
             "fsdp_config:",
             "  auto_wrap_policy: TRANSFORMER_BASED_WRAP",
-            "  reshard_after_forward: true",
+            f"  reshard_after_forward: {str(not job.layout.keep_gathered).lower()}",
         ]
         if {Offloaded.OPTIMIZER, Offloaded.PARAMETERS} & job.offloaded:
             lines.append("  offload_params: true")
@@ -347,7 +350,7 @@ def _accelerate(job: TrainingJob) -> str:
         lines += [
             "fsdp_config:",
             "  fsdp_version: 2",
-            "  fsdp_reshard_after_forward: true",
+            f"  fsdp_reshard_after_forward: {str(not job.layout.keep_gathered).lower()}",
             "  fsdp_auto_wrap_policy: TRANSFORMER_BASED_WRAP",
         ]
         lines += ["  fsdp_offload_params: true"] * (optimizer or parameters)

@@ -303,6 +303,8 @@ def _states(job: TrainingJob, held: StageParameters) -> tuple[float, float, floa
         unsharded = 2.0 * (root + 2 * held.largest_layer) + 2.0 * max(held.largest_layer, root)
         if stays_gathered(job):
             unsharded = (_HALF + _SINGLE) * held.total
+        elif layout.keep_gathered:
+            unsharded = _HALF * held.total + _HALF * max(held.largest_layer, root)
     elif job.states is States.AUTOCAST:
         unsharded = 2.0 * held.largest_layer
     gradients = shared(gradient, is_shared=by_two and not _accumulates_whole(job))
@@ -347,7 +349,8 @@ def _adapted_states(job: TrainingJob, held: StageParameters) -> tuple[float, flo
         base = stored * held.matrices + other * (vectors + heads)
     size = job.framework.adapter_bytes
     state = _STATE_BYTES[job.optimizer] * (size / 4.0 if _STATE_BYTES[job.optimizer] > 2 else 1.0)
-    gathered = held.total if job.framework.gathers_base else 2 * held.largest_layer
+    is_whole = job.framework.gathers_base or job.layout.keep_gathered
+    gathered = held.total if is_whole else 2 * held.largest_layer
     unsharded = whole * gathered if ranks > 1 else 0.0
     return base / ranks, size * held.adapters, size * held.adapters, state * held.adapters, unsharded
 

@@ -27,6 +27,7 @@ from capplan.llm.core.training.search import (
     run_offer,
     search_layouts,
 )
+from capplan.llm.core.training.stated_file import StatedFile
 from capplan.llm.core.training.work import training_gpu
 
 
@@ -51,6 +52,7 @@ class PricedTraining:
     usd: Interval | None
     campaign_usd: Interval | None
     energy_j: Interval | None
+    files: tuple[StatedFile, ...] = ()
 
     @property
     def job(self) -> TrainingJob:
@@ -162,6 +164,7 @@ class TrainingPlan:
     nearest: "MemoryShortfall | None" = None
     ways: "tuple[WayOut, ...]" = ()
     local: LocalCurrency | None = None
+    files: tuple[StatedFile, ...] = ()
 
     @property
     def local_cost(self) -> LocalAmount | None:

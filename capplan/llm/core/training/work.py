@@ -609,7 +609,7 @@ def _state_traffic(
         shard_link, shard_rate = _state_link(group, job, gpu)
         # Parameters are gathered for the forward and for the backward pass, gradients scattered after each of them.
         stays = stays_gathered(job)
-        size = (1.0 if stays else 2.0) * _HALF * common
+        size = (1.0 if stays or layout.keep_gathered else 2.0) * _HALF * common
         if not job.is_adapted:
             size += _HALF * _REDUCED_IN_FP32 * trained
         reduced = 2.0 * _HALF * trained / group / rate if group < ranks else 0.0

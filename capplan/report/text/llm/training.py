@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from statistics import median
 
 from capplan.core.numbers import Interval
@@ -15,6 +15,7 @@ from capplan.llm.core.training.parameters import adapter_parameters
 from capplan.llm.core.training.plan import PricedTraining, TrainingPlan
 from capplan.llm.core.training.run import TrainingRun
 from capplan.llm.core.training.search import SAFE_PROBABILITY
+from capplan.llm.core.training.stated_file import StatedFile
 from capplan.report.sections import Block, Column, LineRole, Lines, Listing, Section, Table, data, figure, words
 from capplan.report.text.gpus import local_words
 from capplan.units import (
@@ -48,6 +49,7 @@ def training_memory_sections(answer: TrainingMemoryAnswer, *, is_verdict_only: b
     outlook = answer.outlook
     blocks: list[Block] = [
         Lines([headline(answer.job, answer.gpu.name)]),
+        *_file_lines(answer.files),
         Table(columns, [*answer.parts, ("usable memory of the GPU", answer.usable_bytes)]),
         Lines([verdict]),
     ]
@@ -63,6 +65,27 @@ def training_memory_sections(answer: TrainingMemoryAnswer, *, is_verdict_only: b
     notes.append(f"The interval is of evidence '{answer.evidence}': 90 % of peaks that were held out lie within it.")
     blocks.append(Lines(notes, role=LineRole.LIST))
     return [Section(blocks)]
+
+
+def _file_lines(files: Sequence[StatedFile]) -> list[Block]:
+    """Return what was taken of frameworks' files, what their frameworks do by default, and what was not taken."""
+    lines = []
+    for file in files:
+        taken, filled = (_assignments(values, without=file.searched) for values in (file.stated, file.defaults))
+        lines.append(f"{file.path} ({file.framework}): {taken or 'nothing that is asked here'}")
+        if filled:
+            lines.append(f"  left to {file.release}: {filled}")
+        if file.searched:
+            lines.append(f"  not asked here, or searched: {', '.join(file.searched)}")
+        lines += [f"  not modelled: {each}" for each in file.unmodelled]
+        if file.unknown:
+            more = f" and {len(file.unknown) - _MOST_REASONS} more" if len(file.unknown) > _MOST_REASONS else ""
+            lines.append(f"  not known here, and left out: {', '.join(file.unknown[:_MOST_REASONS])}{more}")
+    return [Lines(lines)] if lines else []
+
+
+def _assignments(values: Mapping[str, str], *, without: Sequence[str]) -> str:
+    return ", ".join(f"{option} {value}" for option, value in values.items() if option not in without)
 
 
 def _percent(probability: float) -> str:
@@ -134,6 +157,7 @@ def training_estimate_sections(answer: PricedTraining, *, shows_launch: bool = F
     ]
     blocks: list[Block] = [
         Lines([headline(answer.job, estimate.memory.gpu.name)]),
+        *_file_lines(answer.files),
         Table(_FIGURES, _figures(answer)),
         Table(columns, [part for part in estimate.parts if part[1] > 0.001 * total]),
         Lines(_notes(answer), role=LineRole.LIST),
@@ -247,7 +271,7 @@ def training_plan_sections(
         f"{'about ' if plan.asked.batch_slack else ''}{plan.asked.global_batch} sequences of "
         f"{job.sequence_tokens:,} tokens a step; {counted(plan.tried, 'layout')} tried"
     ]
-    blocks: list[Block] = [Lines(lines)]
+    blocks: list[Block] = [Lines(lines), *_file_lines(plan.files)]
     if not chosen:
         why = ", ".join(f"{count} by {reason}" for reason, count in plan.rejected.most_common(3))
         blocks.append(Lines([f"Nothing fits or keeps the limits; rejected: {why or 'all by deadline or budget'}."]))

@@ -1,0 +1,159 @@
+"""Take what files of training frameworks say into a question about training, as the tool's own configuration is."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+
+from msgspec import Meta
+
+from capplan.errors import UsageError
+from capplan.verbs.llm.fields import LanguageModelFields
+from capplan.verbs.statement.options import HERE, Field, Option, Topic, fields_of
+
+if TYPE_CHECKING:
+    from capplan.llm.core.training.stated_file import StatedFile
+
+_Question = TypeVar("_Question", bound="TrainedModelFields")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainedModelFields(LanguageModelFields):
+    """The model that is trained, by its name or by a framework's file."""
+
+    model: Annotated[
+        str,
+        Meta(max_length=1000),
+        Option(
+            help="A name of `capplan llm models`, ORG/NAME of the Hugging Face Hub, hf:config.json, hf:FOLDER, "
+            "FILE.gguf; or none, where ⟨config⟩ names it.",
+            served="A name that llm_models lists, such as llama-3.1-8b-instruct.",
+            metavar="[MODEL]", topic=Topic.MODEL, is_argument=True,
+        ),
+    ] = ""  # fmt: skip
+    config: Annotated[
+        tuple[Path, ...],
+        Meta(max_length=8),
+        Option(
+            is_usual=True,
+            help="A file of axolotl, TRL, LLaMA-Factory, torchtune, torchtitan, DeepSpeed or accelerate, or a shell "
+            "script of Megatron, whose settings are taken; repeatable. Options other than their default win.",
+            topic=Topic.MODEL, metavar="FILE", doors=HERE,
+        ),
+    ] = ()  # fmt: skip
+
+
+def with_config(question: _Question) -> "tuple[_Question, tuple[StatedFile, ...]]":
+    """Return a question with what its files state, and what was read of them.
+
+    An option other than its default wins over them, and a later file over an earlier one.
+
+    Raises:
+        CapplanError: A file cannot be read, says what no option takes, or nothing names the model.
+    """
+    if not question.config:
+        if not question.model:
+            raise UsageError("Name the MODEL, or a framework's file that does (⟨config⟩).")
+        return question, ()
+    from capplan.llm.read.training_files import read_training_files
+
+    files = read_training_files(question.config, framework=getattr(question, "framework", None))
+    said = _merged(files)
+    fields = {field.name: field for field in fields_of(type(question))}
+    taken = dict(_laid_out(said, fields))
+    where = files[0].path
+    values = {
+        name: _value(fields[name], text, where)
+        for name, text in taken.items()
+        if name in fields and getattr(question, name) == fields[name].default
+    }
+    found = replace(question, **values)
+    found = _with_run(found, said, fields)
+    if not found.model:
+        words = said.get("model_words")
+        named = f"names its model {words!r}, which is not known here" if words else "does not name a model"
+        raise UsageError(f"{where} {named}; add the MODEL.")
+    searched = {*said} - {*fields} - _PLACES
+    return found, tuple(
+        replace(file, searched=tuple(name for name in (*file.stated, *file.defaults) if name in searched))
+        for file in files
+    )
+
+
+_PLACES = {
+    "model_words", "gpus", "nodes", "per_node", "ranks", "replicas", "global_batch", "steps", "file", "pipeline_micro",
+}  # fmt: skip
+"""What files say beside options, which options are derived from."""
+
+
+def _merged(files: "tuple[StatedFile, ...]") -> dict[str, str]:
+    """Return what files say together; the framework is that of the file that trains, or DeepSpeed where it shards."""
+    said: dict[str, str] = {}
+    trainers = [file for file in files if file.framework not in ("deepspeed", "accelerate")] or list(files)
+    for file in trainers[:1]:
+        said |= file.defaults
+    for file in files:
+        said |= file.stated
+        if file.config:
+            said["model"] = file.path
+    said.setdefault("framework", trainers[0].framework)
+    shards = [file for file in files if file.framework == "deepspeed" and file.stated.get("shard", "none") != "none"]
+    if shards and said.get("method", "full") == "full":
+        said["framework"] = "deepspeed"
+    return said
+
+
+def _laid_out(said: Mapping[str, str], fields: Mapping[str, Field]) -> Mapping[str, str]:
+    """Return what files say by the fields of a question: GPUs, ranks and micro-batches as the question counts them."""
+    found = dict(said)
+    whole = {name: int(text) for name, text in said.items() if text.lstrip("-").isdigit()}
+    shares = whole.get("tp", 1) * whole.get("pp", 1) * whole.get("cp", 1)
+    gpus = whole.get("gpus")
+    if gpus is None and "per_node" in whole:
+        gpus = whole["per_node"] * whole.get("nodes", 1)
+    ranks, replicas = whole.get("ranks", 0), whole.get("replicas", 1)
+    if gpus is None and ranks > 0:
+        gpus = ranks * replicas * shares // max(1, whole.get("cp", 1))
+    if gpus is not None:
+        found["gpu_count" if "gpu_count" in fields else "counts"] = str(gpus)
+        if replicas > 1 and ranks > 1:
+            found["shard_group"] = str(ranks)
+    if whole.get("pp", 1) > 1 and "ranks" in whole and "micro_batch" in whole:  # torchtitan divides the local batch
+        micro = whole.get("pipeline_micro", 1)
+        found["accumulate"] = str(max(1, whole["micro_batch"] // micro))
+        found["micro_batch"] = str(micro)
+    if "global_batch" in fields and "global_batch" not in found and "micro_batch" in found:
+        of_rank = int(found["micro_batch"]) * int(found.get("accumulate", 1))
+        found["global_batch"] = str(of_rank * max(1, (gpus or 1) // shares))
+    return found
+
+
+def _value(field: Field, text: str, where: str) -> Any:
+    from capplan.verbs.statement.options import Door
+    from capplan.verbs.statement.read import read_field
+
+    given: Any = text == "true" if bool in field.kinds else text.split(",") if field.is_list else text
+    return read_field(field, given, what=f"{where}: {field.key}", door=Door.COMMAND, is_text=True)
+
+
+def _with_run(question: _Question, said: Mapping[str, str], fields: Mapping[str, Field]) -> _Question:
+    """Return a question with the micro-batches that its global batch needs, and the tokens of its steps."""
+    asked: Any = question
+    whole = {name: int(said[name]) for name in ("global_batch", "steps") if said.get(name, "").isdigit()}
+    batch = whole.get("global_batch", 0)
+    if "accumulate" in fields:
+        ranks = max(1, asked.gpu_count // (asked.tp * asked.pp * asked.cp))
+        if batch > 0 and asked.accumulate == 1:
+            of_rank, left = divmod(batch, asked.micro_batch * ranks)
+            if left or not of_rank:
+                raise UsageError(
+                    f"a global batch of {batch} sequences is not a multiple of {asked.micro_batch} on each of {ranks} "
+                    "data-parallel ranks; state other ⟨gpus⟩ or another ⟨micro-batch⟩."
+                )
+            asked = replace(asked, accumulate=of_rank)
+        batch = asked.micro_batch * asked.accumulate * ranks
+    elif "global_batch" in fields:
+        batch = asked.global_batch or 0
+    if "tokens" in fields and whole.get("steps", 0) > 0 and batch and asked.tokens is None and asked.samples is None:
+        asked = replace(asked, tokens=float(whole["steps"] * batch * asked.seq_len))
+    return asked  # type: ignore[no-any-return]  # the same question with other values
