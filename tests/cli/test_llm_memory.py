@@ -101,7 +101,7 @@ def test_the_table_reads_well():
         (["qwen3-14b", *H100, "--max-len", "100000"], "allows at most 40960 tokens"),
         (["llama-3.1-8b-instruct", "--gpu", "rtx-5090", "--weights", "int8"], "has no int8 kernels for rtx-5090"),
         (["qwen3-14b", *H100, "--kv", "nvfp4"], "not on h100-sxm5-80gb"),
-        (["deepseek-v4-pro", *H100], "compressed attention"),
+        (["minimax-text-01", *H100], "lightning attention"),
         (["qwen3-23b", *H100], "did you mean qwen3"),
         (["qwen3-14b", "--gpu", "h101"], "unknown GPU 'h101'"),
         (["qwen3-14b", *H100, "--weights", "fp9"], "did you mean fp"),

@@ -4,19 +4,21 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from capplan.llm.core.layers import Attention, Experts, LatentAttention, Mixer, Mlp
+from capplan.llm.core.layers import Attention, CompressedAttention, Experts, LatentAttention, Mixer, Mlp
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layer:
     """One layer: at most one mixer and at most one MLP, and the parameters of its norms.
 
-    Hybrid models alternate layers that hold only a mixer and layers that hold only an MLP.
+    Hybrid models alternate layers that hold only a mixer and layers that hold only an MLP. A layer with an embedding of
+    its own adds `side_dim` elements of it per token by a gate and a projection (Gemma 4 E2B).
     """
 
     mixer: Mixer | None
     mlp: Mlp | None
     norm_parameters: int
+    side_dim: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +54,8 @@ class Architecture:
     `name` is how the user finds it. `family` is the `model_type` of its configuration. `max_positions` is the
     longest context that the configuration allows, None where it does not state one. `rope_dim` is the width of the
     rotary embedding, 0 without one; engines keep it as tables of `rope_rows` rows in all.
-    `position_rows` counts learned position embeddings. `vision` is None for text models; `vision_note` names an
+    `position_rows` counts learned position embeddings, `side_rows` the tokens of embeddings that layers have of their
+    own, 0 without such. `vision` is None for text models; `vision_note` names an
     encoder whose size is unknown. `draft_layers` counts layers for multi-token prediction, which engines load only for
     speculation; they are in no total here. `ignored_fields` are those of its configuration that decided nothing here.
     An element of recurrent states takes `state_bytes`, None where the configuration leaves it to the engine. `own_code`
@@ -71,6 +74,7 @@ class Architecture:
     norm_parameters: int = 0
     head_bias: bool = False
     position_rows: int = 0
+    side_rows: int = 0
     vision: VisionTower | None = None
     vision_note: str | None = None
     draft_layers: int = 0
@@ -93,10 +97,10 @@ class Architecture:
             kinds[layer] = kinds.get(layer, 0) + count
         return tuple(kinds.items())
 
-    def attention_layers(self) -> Iterator[tuple[int, Attention | LatentAttention]]:
+    def attention_layers(self) -> Iterator[tuple[int, Attention | LatentAttention | CompressedAttention]]:
         """Yield the index and the mixer of every layer with softmax attention."""
         for index, layer in enumerate(self.layers):
-            if isinstance(layer.mixer, Attention | LatentAttention):
+            if isinstance(layer.mixer, Attention | LatentAttention | CompressedAttention):
                 yield index, layer.mixer
 
     def expert_layers(self) -> Iterator[tuple[int, Experts]]:
@@ -106,12 +110,17 @@ class Architecture:
                 yield index, layer.mlp
 
     @property
+    def side_dim(self) -> int:
+        """Return the elements of a token's embeddings that layers have of their own, over all layers."""
+        return sum(layer.side_dim for layer in self.layers)
+
+    @property
     def draft_index(self) -> int:
         """Return the index of the layer that a drafting one is like: the last with a KV cache of its own, if any."""
         own = (
             index
             for index, mixer in self.attention_layers()
-            if isinstance(mixer, LatentAttention) or mixer.kv_owner is None
+            if not isinstance(mixer, Attention) or mixer.kv_owner is None
         )
         return max(own, default=len(self.layers) - 1)
 

@@ -7,7 +7,7 @@ from math import ceil, floor
 from capplan.core.engine_names import Engine
 from capplan.errors import UnknownNameError
 from capplan.llm.core.architecture import Architecture, Layer
-from capplan.llm.core.layers import Attention, GatedDeltaNet, LatentAttention, Mamba2
+from capplan.llm.core.layers import Attention, CompressedAttention, GatedDeltaNet, LatentAttention, Mamba2
 from capplan.llm.core.sharding import Sharding, stage_layers
 
 INDEXER_BYTES_PER_TOKEN = 132.0
@@ -97,30 +97,50 @@ def stage_cache(
 ) -> StageCache:
     """Describe the KV cache of one GPU of a pipeline stage."""
     indices = stage_layers(len(architecture.layers), sharding.pipeline)[stage]
-    layers = (layer_cache(architecture.layers[index], sharding.tensor, element_bytes, state_bytes) for index in indices)
-    return StageCache(layers=tuple(layer for layer in layers if layer is not None))
+    every = (layer_caches(architecture.layers[index], sharding.tensor, element_bytes, state_bytes) for index in indices)
+    return StageCache(layers=tuple(cache for caches in every for cache in caches))
 
 
-def layer_cache(layer: Layer, tensor: int, element_bytes: float, state_bytes: float) -> LayerCache | None:
-    """Describe what one layer keeps on one GPU; None for nothing."""
+def layer_caches(layer: Layer, tensor: int, element_bytes: float, state_bytes: float) -> tuple[LayerCache, ...]:
+    """Describe what one layer keeps on one GPU: mostly one cache, two where it has a window beside compressed rows."""
     match layer.mixer:
         case Attention() as mixer:
             if mixer.kv_owner is not None:
-                return None
+                return ()
             heads = max(1.0, mixer.kv_heads / tensor)
-            width = mixer.key_dim + mixer.value_dim
-            return LayerCache(token_bytes=heads * width * element_bytes, window=mixer.window)
+            width = heads * (mixer.key_dim + mixer.value_dim)
+            width += mixer.indexer.head_dim if mixer.indexer is not None else 0
+            return (LayerCache(token_bytes=width * element_bytes, window=mixer.window),)
         case LatentAttention() as mixer:
+            index = INDEXER_BYTES_PER_TOKEN / mixer.indexer.pool if mixer.indexer is not None else 0.0
+            return (LayerCache(token_bytes=mixer.cached_dim * element_bytes + index),)
+        case CompressedAttention() as mixer:
+            row = compressed_row_bytes(mixer, element_bytes)
+            near = LayerCache(token_bytes=row, window=mixer.window)
+            if not mixer.ratio:
+                return (near,)
             index = INDEXER_BYTES_PER_TOKEN if mixer.indexer is not None else 0.0
-            return LayerCache(token_bytes=mixer.cached_dim * element_bytes + index)
+            return near, LayerCache(token_bytes=(row + index) / mixer.ratio)
         case GatedDeltaNet() as mixer:
             state = state_bytes * mixer.value_heads * mixer.key_dim * mixer.value_dim
-            return LayerCache(state_bytes=(state + _conv_bytes(mixer)) / tensor)
+            return (LayerCache(state_bytes=(state + _conv_bytes(mixer)) / tensor),)
         case Mamba2() as mixer:
             state = state_bytes * mixer.heads * mixer.head_dim * mixer.state_dim
-            return LayerCache(state_bytes=(state + _conv_bytes(mixer)) / tensor)
+            return (LayerCache(state_bytes=(state + _conv_bytes(mixer)) / tensor),)
         case None:
-            return None
+            return ()
+
+
+def compressed_row_bytes(mixer: CompressedAttention, element_bytes: float) -> float:
+    """Return the bytes of one row of keys and values; narrow formats keep the rotated part in 16 bits, and scales.
+
+    8 bits: one byte an element, two of those that are rotated, and a scale for 64 of the others padded to 8 bytes:
+    584 bytes of 512 elements (`fp8_ds_mla`, `MLAAttentionSpec.real_page_size_bytes` of vLLM at 6accb77).
+    """
+    if element_bytes >= 2.0:
+        return mixer.head_dim * element_bytes
+    straight = mixer.head_dim - mixer.rope_dim
+    return straight * element_bytes + 2.0 * mixer.rope_dim + ceil(straight / 64 / 8) * 8
 
 
 def _conv_bytes(mixer: GatedDeltaNet | Mamba2) -> float:

@@ -7,6 +7,20 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Indexer:
+    """The selector of sparse attention: small heads that score which tokens, or blocks of them, the attention reads.
+
+    `top_k` is the number of cached tokens that a query attends to after the selection. `pool` tokens share one row that
+    is scored, made by a learned gate where it is more than one (GLM-5.3-Flash).
+    """
+
+    heads: int
+    head_dim: int
+    top_k: int
+    pool: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Attention:
     """Softmax attention with separate keys and values: multi-head, grouped-query or multi-query.
 
@@ -15,6 +29,7 @@ class Attention:
     query projection. `keys_are_values` means that one projection serves as keys and values (Gemma 4); the cache holds
     both, because keys are normed and rotated and values are not. `kv_owner` is the index of an earlier layer whose
     cache this layer reads instead of its own.
+    A layer with an `indexer` reads only the tokens of the blocks that it selects (MiniMax-M3).
     `query_norm` and `key_norm` are the parameters of the norms on queries and keys; `sinks` counts learned
     attention-sink logits.
     """
@@ -33,26 +48,15 @@ class Attention:
     sinks: int = 0
     keys_are_values: bool = False
     kv_owner: int | None = None
+    indexer: Indexer | None = None
 
     def mean_keys(self, sequence: int) -> float:
         """Return the keys that a causal token attends to, in the mean over the tokens of a sequence.
 
-        s/2 without a window, w·(1 − w/2s) behind one that slides, and w/2 within chunks.
+        s/2 without a window, w·(1 − w/2s) behind one that slides or is selected, and w/2 within chunks.
         """
-        seen = min(sequence, self.window or sequence)
+        seen = min(sequence, self.window or sequence, self.indexer.top_k if self.indexer is not None else sequence)
         return seen / 2 if self.chunked else seen * (1 - seen / (2 * sequence))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Indexer:
-    """The selector of DeepSeek's sparse attention: small heads that score which tokens the attention reads.
-
-    `top_k` is the number of cached tokens that a query attends to after the selection.
-    """
-
-    heads: int
-    head_dim: int
-    top_k: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +64,7 @@ class LatentAttention:
     """Multi-head latent attention (MLA): keys and values are rebuilt from one compressed row per token.
 
     `query_rank` is None where queries are projected directly. The cache holds `kv_rank + rope_dim` elements
-    per token, whatever the number of heads.
+    per token, whatever the number of heads. A gate of the output has `gate_width` elements, 0 without one.
     """
 
     query_heads: int
@@ -70,6 +74,7 @@ class LatentAttention:
     rope_dim: int
     value_dim: int
     indexer: Indexer | None = None
+    gate_width: int = 0
 
     @property
     def cached_dim(self) -> int:
@@ -78,14 +83,55 @@ class LatentAttention:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CompressedAttention:
+    """Attention of DeepSeek-V4: one row of `head_dim` elements per token is the key and the value of all heads.
+
+    The latest `window` tokens are kept as they are, and every `ratio` tokens add one compressed row; `ratio` is 0 where
+    the layer sees its window alone. With an indexer a query reads at most `top_k` compressed rows, else all of them.
+    The output passes `output_groups` projections to `output_rank` elements each. (DeepSeek-V4 technical report, 2.3.)
+    """
+
+    query_heads: int
+    query_rank: int
+    head_dim: int
+    rope_dim: int
+    output_groups: int
+    output_rank: int
+    window: int
+    ratio: int = 0
+    indexer: Indexer | None = None
+
+    def mean_keys(self, sequence: int) -> float:
+        """Return the rows that a causal token attends to, in the mean: its window, and compressed rows before it."""
+        near = min(sequence, self.window)
+        near_mean = near * (1 - near / (2 * sequence))
+        if not self.ratio:
+            return near_mean
+        far = sequence / 2 / self.ratio
+        return near_mean + (min(far, self.indexer.top_k) if self.indexer is not None else far)
+
+    @property
+    def overlap(self) -> int:
+        """Return the blocks of tokens that a compressed row is made of: two where an indexer chooses rows."""
+        return 2 if self.indexer is not None else 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GatedDeltaNet:
-    """Linear attention of the Qwen3-Next and Qwen3.5 families: a constant state per sequence, no KV cache."""
+    """Linear attention with a delta rule: a constant state per sequence, no KV cache.
+
+    Qwen3-Next and Qwen3.5 have one decay per head (`decay_rank` None). Kimi delta attention has one per channel of the
+    keys, from a projection of rank `decay_rank`, 0 for a direct one. `gate_rank` is the rank of the output gate's
+    projection, None for a direct one.
+    """
 
     key_heads: int
     value_heads: int
     key_dim: int
     value_dim: int
     conv_kernel: int
+    decay_rank: int | None = None
+    gate_rank: int | None = None
 
     @property
     def conv_channels(self) -> int:
@@ -114,7 +160,7 @@ class Mamba2:
         return self.inner_dim + 2 * self.groups * self.state_dim
 
 
-Mixer = Attention | LatentAttention | GatedDeltaNet | Mamba2
+Mixer = Attention | LatentAttention | CompressedAttention | GatedDeltaNet | Mamba2
 """What mixes information between tokens."""
 
 
@@ -133,7 +179,8 @@ class Experts:
 
     `shared_width` is the total width of the experts that every token passes; `shared_gate` says that a gate of
     one output scales them. `latent_dim` is the width of the experts' inputs where they work on a projection of
-    the hidden state, None where they work on the hidden state itself. `router_bias` counts as one parameter per expert.
+    the hidden state, None where they work on the hidden state itself, and `latent_norm` says that it is normed.
+    `router_bias` counts as one parameter per expert.
     `router_extra` counts further vectors of the router. `dense` is an ordinary MLP beside the experts (Gemma 4).
     """
 
@@ -147,6 +194,7 @@ class Experts:
     router_bias: bool = False
     router_extra: int = 0
     latent_dim: int | None = None
+    latent_norm: bool = False
     dense: DenseMlp | None = None
 
 

@@ -12,7 +12,7 @@ from capplan.core.numbers import largest_true
 from capplan.llm.core.architecture import Architecture, Layer
 from capplan.llm.core.engine_support import ReleaseFacts
 from capplan.llm.core.engines import EngineMemoryRules, PoolRule
-from capplan.llm.core.kv import PagedPool, StageCache, layer_cache, stage_cache, uniform_tokens
+from capplan.llm.core.kv import PagedPool, StageCache, layer_caches, stage_cache, uniform_tokens
 from capplan.llm.core.layers import Attention, LatentAttention
 from capplan.llm.core.quantisation import Quantisation
 from capplan.llm.core.sharding import Sharding
@@ -232,8 +232,8 @@ def _stage_memory(deployment: Deployment, stage: int) -> StageMemory:
             architecture, quantisation=deployment.quantisation, sharding=sharding, layout=_engine_layout(deployment)
         )
         layer = architecture.layers[architecture.draft_index]
-        drafting = layer_cache(layer, sharding.tensor, deployment.cache_bytes, deployment.state_bytes)
-        cache = cache if drafting is None else StageCache((*cache.layers, drafting))
+        drafting = layer_caches(layer, sharding.tensor, deployment.cache_bytes, deployment.state_bytes)
+        cache = StageCache((*cache.layers, *drafting))
     activation = activation_bytes(deployment, samples=is_last)
     other = engine.other(tensor=sharding.tensor, pipeline=sharding.pipeline, switched=deployment.switched)
     other += engine.graph_bytes if deployment.facts.graphs_inside else 0.0

@@ -5,7 +5,16 @@ from dataclasses import dataclass
 
 from capplan.errors import UsageError
 from capplan.llm.core.architecture import Architecture
-from capplan.llm.core.layers import Attention, DenseMlp, Experts, GatedDeltaNet, LatentAttention, Mamba2, Mixer
+from capplan.llm.core.layers import (
+    Attention,
+    CompressedAttention,
+    DenseMlp,
+    Experts,
+    GatedDeltaNet,
+    LatentAttention,
+    Mamba2,
+    Mixer,
+)
 
 GPUS_PER_SERVER = 8
 _SIZES = (1, 2, 4, 8)
@@ -106,7 +115,7 @@ def _mixer_refusal(mixer: Mixer, tensor: int) -> str | None:
                 return f"it does not divide the {mixer.query_heads} query heads"
             if mixer.kv_heads % tensor and tensor % mixer.kv_heads:
                 return f"it neither divides the {mixer.kv_heads} key-value heads nor is a multiple of them"
-        case LatentAttention():
+        case LatentAttention() | CompressedAttention():
             if mixer.query_heads % tensor:
                 return f"it does not divide the {mixer.query_heads} query heads"
         case GatedDeltaNet():

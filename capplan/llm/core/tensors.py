@@ -10,7 +10,16 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from capplan.llm.core.architecture import Architecture, Layer
-from capplan.llm.core.layers import Attention, DenseMlp, Experts, GatedDeltaNet, LatentAttention, Mamba2, Mixer
+from capplan.llm.core.layers import (
+    Attention,
+    CompressedAttention,
+    DenseMlp,
+    Experts,
+    GatedDeltaNet,
+    LatentAttention,
+    Mamba2,
+    Mixer,
+)
 
 
 class WeightRole(StrEnum):
@@ -92,6 +101,10 @@ def _attention_tensors(attention: Attention, hidden: int) -> Iterator[Tensor]:
     yield from _vector("q norm", attention.query_norm)
     yield from _vector("k norm", attention.key_norm if owns_cache else 0)
     yield from _vector("sinks", attention.sinks, split=Split.OUTPUTS)
+    if (indexer := attention.indexer) is not None:
+        rows = (indexer.heads + 1) * indexer.head_dim
+        yield _matrix("indexer qk", WeightRole.INDEXER, hidden, rows, Split.NONE, "indexer qk")
+        yield from _vector("indexer norms", 2 * indexer.head_dim)
 
 
 def _matrix(  # noqa: PLR0917 - a table of matrices reads best by position
@@ -125,6 +138,8 @@ def _latent_tensors(attention: LatentAttention, hidden: int) -> Iterator[Tensor]
     rebuilt = heads * (attention.nope_dim + attention.value_dim)
     yield _matrix("kv_b", WeightRole.ATTENTION, attention.kv_rank, rebuilt, Split.OUTPUTS, "kv_b", heads=heads)
     yield _matrix("o", WeightRole.ATTENTION, heads * attention.value_dim, hidden, Split.INPUTS, "o", heads=heads)
+    if attention.gate_width:
+        yield _matrix("gate", WeightRole.ATTENTION, hidden, attention.gate_width, Split.OUTPUTS, "gate", heads=heads)
     if attention.indexer is not None:
         indexer, query_rank = attention.indexer, attention.query_rank or hidden
         queries = indexer.heads * indexer.head_dim
@@ -132,14 +147,54 @@ def _latent_tensors(attention: LatentAttention, hidden: int) -> Iterator[Tensor]
         yield _matrix("indexer k", WeightRole.INDEXER, hidden, indexer.head_dim, Split.NONE, "indexer k")
         yield _matrix("indexer weights", WeightRole.INDEXER, hidden, indexer.heads, Split.NONE, "indexer k")
         yield from _vector("indexer norm", 2 * indexer.head_dim)
+        if indexer.pool > 1:
+            yield _matrix("indexer pool", WeightRole.INDEXER, hidden, indexer.head_dim, Split.NONE, "indexer k")
+            yield from _vector("indexer positions", indexer.pool * indexer.head_dim)
+
+
+def _compressed_tensors(attention: CompressedAttention, hidden: int) -> Iterator[Tensor]:
+    """Yield the projections of compressed attention, of its compressor and of the indexer's own compressor."""
+    heads, width, rank = attention.query_heads, attention.head_dim, attention.query_rank
+    groups, role = attention.output_groups, WeightRole.ATTENTION
+    yield _matrix("q_a", role, hidden, rank, Split.NONE, "q_a kv")
+    yield _matrix("kv", role, hidden, width, Split.NONE, "q_a kv")
+    yield from _vector("q_a and kv norms", rank + width)
+    yield _matrix("q_b", role, rank, heads * width, Split.OUTPUTS, "q_b", heads=heads)
+    output = groups * attention.output_rank
+    yield _matrix("o_a", role, heads * width // groups, output, Split.OUTPUTS, "o_a", heads=groups)
+    yield _matrix("o_b", role, output, hidden, Split.INPUTS, "o_b", heads=groups)
+    yield from _vector("sinks", heads, split=Split.OUTPUTS)
+    if attention.ratio:
+        yield from _compressor_tensors("compressor", role, hidden, width, attention)
+    if attention.indexer is not None:
+        indexer = attention.indexer
+        yield from _compressor_tensors("indexer k", WeightRole.INDEXER, hidden, indexer.head_dim, attention)
+        queries = indexer.heads * indexer.head_dim
+        yield _matrix("indexer q", WeightRole.INDEXER, rank, queries, Split.NONE, "indexer q")
+        yield _matrix("indexer weights", WeightRole.INDEXER, hidden, indexer.heads, Split.NONE, "indexer weights")
+
+
+def _compressor_tensors(
+    name: str, role: WeightRole, hidden: int, width: int, attention: CompressedAttention
+) -> Iterator[Tensor]:
+    """Yield the rows and their gates before they are summed, a bias for each position of a block, and a norm."""
+    rows = attention.overlap * width
+    yield _matrix(name, role, hidden, 2 * rows, Split.NONE, name)
+    yield from _vector(f"{name} positions and norm", attention.ratio * rows + width)
 
 
 def _delta_tensors(mixer: GatedDeltaNet, hidden: int) -> Iterator[Tensor]:
-    """Yield the weights of gated delta attention: queries, keys, values, an output gate and two gates per head."""
+    """Yield the weights of gated delta attention: queries, keys, values, an output gate, write strengths and decays."""
     keys, values = mixer.key_heads * mixer.key_dim, mixer.value_heads * mixer.value_dim
     role, heads = WeightRole.LINEAR_ATTENTION, mixer.value_heads
-    yield _matrix("in", role, hidden, 2 * keys + 2 * values, Split.OUTPUTS, "in", heads=mixer.key_heads)
-    yield _matrix("gates", role, hidden, 2 * heads, Split.OUTPUTS, "gates", heads=heads)
+    direct = 2 * keys + (2 if mixer.gate_rank is None else 1) * values + (keys if mixer.decay_rank == 0 else 0)
+    yield _matrix("in", role, hidden, direct, Split.OUTPUTS, "in", heads=mixer.key_heads)
+    by_head = heads * (2 if mixer.decay_rank is None else 1)
+    yield _matrix("gates", role, hidden, by_head, Split.OUTPUTS, "gates", heads=heads)
+    for name, rank, width in (("decay", mixer.decay_rank, keys), ("gate", mixer.gate_rank, values)):
+        if rank:
+            yield _matrix(f"{name} a", role, hidden, rank, Split.NONE, "gates a")
+            yield _matrix(f"{name} b", role, rank, width, Split.OUTPUTS, f"{name} b", heads=heads)
     yield Tensor(
         name="conv",
         role=WeightRole.CONVOLUTION,
@@ -148,7 +203,7 @@ def _delta_tensors(mixer: GatedDeltaNet, hidden: int) -> Iterator[Tensor]:
         split=Split.OUTPUTS,
     )
     yield _matrix("out", role, values, hidden, Split.INPUTS, "out", heads=heads)
-    yield from _vector("decay", 2 * heads, split=Split.OUTPUTS)
+    yield from _vector("decay", heads + (heads if mixer.decay_rank is None else keys), split=Split.OUTPUTS)
     yield from _vector("gate norm", mixer.value_dim)
 
 
@@ -194,6 +249,7 @@ def _expert_tensors(mlp: Experts, hidden: int) -> Iterator[Tensor]:
     yield from _vector("router bias", mlp.count if mlp.router_bias else 0)
     yield from _vector("router scales", mlp.router_extra)
     inner = mlp.latent_dim or hidden
+    yield from _vector("latent norm", inner if mlp.latent_norm else 0)
     if mlp.latent_dim is not None:
         yield _matrix("latent in", WeightRole.SHARED_EXPERT, hidden, inner, Split.NONE, "latent in")
         yield _matrix("latent out", WeightRole.SHARED_EXPERT, inner, hidden, Split.NONE, "latent out")
@@ -213,6 +269,8 @@ def _mixer_tensors(mixer: Mixer, hidden: int) -> Iterator[Tensor]:
             return _attention_tensors(mixer, hidden)
         case LatentAttention():
             return _latent_tensors(mixer, hidden)
+        case CompressedAttention():
+            return _compressed_tensors(mixer, hidden)
         case GatedDeltaNet():
             return _delta_tensors(mixer, hidden)
         case Mamba2():
@@ -231,6 +289,9 @@ def layer_tensors(layer: Layer, *, hidden_dim: int) -> tuple[Tensor, ...]:
     if layer.mlp is not None:
         mlp = layer.mlp
         tensors += _dense_tensors(mlp, hidden_dim) if isinstance(mlp, DenseMlp) else _expert_tensors(mlp, hidden_dim)
+    if layer.side_dim:
+        tensors.append(_matrix("side gate", WeightRole.MLP, hidden_dim, layer.side_dim, Split.NONE, "side gate"))
+        tensors.append(_matrix("side out", WeightRole.MLP, layer.side_dim, hidden_dim, Split.NONE, "side out"))
     tensors += _vector("norms", layer.norm_parameters)
     return tuple(tensors)
 
@@ -242,6 +303,15 @@ def embedding_tensors(architecture: Architecture) -> tuple[Tensor, ...]:
         Tensor(name="embedding", role=WeightRole.EMBEDDING, inputs=hidden, outputs=vocab, split=Split.VOCABULARY)
     ]
     tensors += _vector("positions", architecture.position_rows * hidden)
+    if (side := architecture.side_dim) and architecture.side_rows:
+        rows = architecture.side_rows
+        tensors += [
+            Tensor(
+                name="layers' embeddings", role=WeightRole.EMBEDDING, inputs=side, outputs=rows, split=Split.VOCABULARY
+            ),
+            _matrix("layers' inputs", WeightRole.MLP, hidden, side, Split.NONE, ""),
+            *_vector("layers' inputs norm", architecture.layers[0].side_dim),
+        ]
     return tuple(tensors)
 
 

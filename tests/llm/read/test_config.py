@@ -62,9 +62,11 @@ def test_tied_embeddings_are_counted_once():
 @pytest.mark.parametrize(
     ("change", "word"),
     [
-        ({"compress_ratios": [4, 128]}, "compressed attention"),
-        ({"sparse_attention_config": {"sparse_topk_blocks": 16}}, "block-sparse"),
-        ({"linear_attn_config": {"kda_layers": [1]}}, "Kimi delta"),
+        ({"compress_ratios": [4, 128]}, "compress_ratios is not understood"),
+        ({"o_lora_rank": 1024, "compress_ratios": [4, 7]}, "compress_ratios must hold 0, 4 or 128 for each of the 80"),
+        ({"sparse_attention_config": {"sparse_topk_blocks": 16}}, "has no sparse_num_index_heads"),
+        ({"linear_attn_config": {"kda_layers": [1]}}, "must number each of the 80 layers once"),
+        ({"linear_attn_config": {"kda_layers": "1-3", "full_attn_layers": 7}}, "must be lists"),
         ({"layer_types": ["wavelet_attention"] * 80}, "wavelet_attention"),
         ({"model_type": "llamma"}, "did you mean llama"),
         ({"hidden_size": -1}, "hidden_size"),

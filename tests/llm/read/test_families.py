@@ -29,18 +29,45 @@ LATENT = {
 }  # fmt: skip
 GPT = {"n_embd": 256, "n_layer": 6, "n_head": 8}
 INDEX = {"index_n_heads": 4, "index_head_dim": 32, "index_topk": 64}
+KDA = {"linear_num_heads": 4, "linear_head_dim": 32, "linear_conv_kernel_dim": 4, "mlp_layer_types": None}
+MIXED = ["linear_attention", "linear_attention", "full_attention"] * 2
+COMPRESSED = {
+    **MOE, **INDEX, "head_dim": 64, "q_lora_rank": 32, "o_groups": 2, "o_lora_rank": 16, "num_key_value_heads": 1,
+    "sliding_window": 32, "hc_mult": 2, "n_shared_experts": 1, "compress_ratios": [0, 4, 128, 4, 128, 4],
+}  # fmt: skip
+BLOCKS = {"index_n_heads": 2, "index_head_dim": 32, "index_block_size": 16, "index_topk_blocks": 4}
 MAMBA = {"hybrid_override_pattern": "M-M*-E"}
 
 CASES: list[tuple[str, dict[str, Any]]] = [
     *((family, {}) for family in (
         "llama", "mistral", "ministral3", "granite", "qwen2", "qwen3", "qwen3_5_text", "gemma", "gemma2", "gemma3_text",
         "phi", "phi3", "olmo", "olmo2", "olmo3", "starcoder2", "stablelm", "cohere", "cohere2", "gpt_neox", "exaone4",
-        "seed_oss", "ernie4_5", "smollm3", "nemotron", "glm", "glm4", "arcee", "falcon", "internlm3",
+        "seed_oss", "ernie4_5", "smollm3", "nemotron", "glm", "glm4", "arcee", "falcon", "internlm3", "apertus", "cwm",
+        "jais2", "vaultgemma", "gemma4_unified_text",
     )),
     *((family, MOE) for family in (
         "mixtral", "qwen2_moe", "qwen3_moe", "qwen3_next", "qwen3_5_moe_text", "gpt_oss", "minimax_m2", "olmoe",
-        "glm4_moe", "phimoe", "granitemoe",
+        "glm4_moe", "phimoe", "granitemoe", "hy_v3", "solar_open", "exaone_moe", "afmoe", "mellum", "flex_olmo",
+        "cohere2_moe",
     )),
+    *((family, LATENT) for family in ("glm4_moe_lite", "axk1")),
+    ("youtu", {name: size for name, size in LATENT.items() if name not in MOE}),
+    ("helium", {"head_dim": 32}),
+    ("ernie4_5_moe", {"moe_num_experts": 8, "moe_k": 2, "moe_intermediate_size": 96, "moe_num_shared_experts": 2}),
+    ("cohere2_moe", {**MOE, "first_k_dense_replace": 1, "prefix_dense_intermediate_size": 128}),
+    ("kimi_linear", {**LATENT, **KDA, "q_lora_rank": None, "layer_types": MIXED}),
+    ("bailing_hybrid", {**LATENT, **KDA, "q_lora_rank": None, "layer_types": MIXED}),
+    ("deepseek_v4", COMPRESSED),
+    ("gemma4_text", {"hidden_size_per_layer_input": 32, "vocab_size_per_layer_input": 1000}),
+    ("gemma4_text", {"hidden_size_per_layer_input": 32, "vocab_size_per_layer_input": 500,
+                     "num_kv_shared_layers": 3, "use_double_wide_mlp": True,
+                     "layer_types": ["sliding_attention", "full_attention"] * 3}),
+    ("granitemoehybrid", {**MOE, "shared_intermediate_size": 128, "mamba_n_heads": 16, "mamba_d_head": 32,
+                          "layer_types": ["mamba", "mamba", "attention"] * 2}),
+    ("granitemoehybrid", {"num_local_experts": 0, "shared_intermediate_size": 128, "mamba_n_heads": 16,
+                          "mamba_d_head": 32, "layer_types": ["mamba", "mamba", "attention"] * 2}),
+    ("minimax_m3_vl_text", {**MOE, **BLOCKS, "mlp_layer_types": ["dense"] + ["sparse"] * 5,
+                            "layer_types": ["full_attention"] + ["minimax_m3_sparse"] * 5}),
     ("llama", {"attention_bias": True, "mlp_bias": True}),
     ("hunyuan_v1_dense", {"head_dim": 32}),
     ("gemma4_text", {"hidden_size_per_layer_input": 0}),
@@ -78,7 +105,7 @@ def test_parameters_are_those_of_transformers(family, changes):
     with torch.device("meta"):
         model = AutoModelForCausalLM.from_config(config)
     # a router's correction bias and Gemma 4's scale per layer are stored, but are buffers
-    stored = ("correction_bias", "layer_scalar")
+    stored = ("correction_bias", "layer_scalar", "expert_bias", "moe_statics")
     buffers = sum(each.numel() for name, each in model.named_buffers() if name.endswith(stored))
     expected = sum(each.numel() for each in model.parameters()) + buffers
     assert count_parameters(parse_config(config.to_dict(), name=family)) == expected

@@ -115,10 +115,10 @@ def test_unknown_names_get_the_nearest_ones():
 
 
 def test_refused_models_say_why():
-    with pytest.raises(UnusualModelError, match="compressed attention"):
-        find_model("deepseek-v4-pro")
-    with pytest.raises(UnusualModelError, match="Kimi delta"):
-        find_model("kimi-k3")
+    with pytest.raises(UnusualModelError, match="experts that compute nothing"):
+        find_model("longcat-flash-chat")
+    with pytest.raises(UnusualModelError, match="Mamba-1"):
+        find_model("jamba-1.5-mini")
     with pytest.raises(UnusualModelError, match="lightning attention"):
         find_model("MiniMaxAI/MiniMax-Text-01")
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from capplan.llm.core.architecture import Architecture, Layer
-from capplan.llm.core.kv import INDEXER_BYTES_PER_TOKEN
-from capplan.llm.core.layers import Attention, Experts, GatedDeltaNet, LatentAttention, Mamba2
+from capplan.llm.core.kv import INDEXER_BYTES_PER_TOKEN, compressed_row_bytes
+from capplan.llm.core.layers import Attention, CompressedAttention, Experts, GatedDeltaNet, LatentAttention, Mamba2
 from capplan.llm.core.quantisation import Quantisation
 from capplan.llm.core.sharding import HostOffload, Sharding
 from capplan.llm.core.tensors import Split, Tensor, WeightRole, layer_tensors
@@ -198,7 +198,7 @@ class _Lister:
         mixer, tensor, cached = layer.mixer, self.sharding.tensor, self.formats.cache_bytes
         if isinstance(mixer, Attention):
             queries, pair = mixer.query_heads / tensor, mixer.key_dim + mixer.value_dim
-            heads = max(1.0, mixer.kv_heads / tensor)
+            heads, indexer = max(1.0, mixer.kv_heads / tensor), mixer.indexer
             yield AttentionKernel(
                 decode_flops=2 * queries * pair,
                 cache_bytes=heads * pair * cached,
@@ -208,6 +208,9 @@ class _Lister:
                 prefill_class=self.formats.prefill,
                 window=float(mixer.window or 1e12),
                 chunked=mixer.chunked,
+                selected=float(indexer.top_k) if indexer else 1e12,
+                index_flops=2.0 * indexer.heads * indexer.head_dim if indexer else 0.0,
+                index_bytes=indexer.head_dim * cached if indexer else 0.0,
             )
         if isinstance(mixer, LatentAttention):
             queries, indexer = mixer.query_heads / tensor, mixer.indexer
@@ -218,8 +221,36 @@ class _Lister:
                 count=count,
                 kernel_class=KernelClass.DECODE_MLA,
                 selected=float(indexer.top_k) if indexer else 1e12,
-                index_flops=2.0 * indexer.heads * indexer.head_dim if indexer else 0.0,
-                index_bytes=INDEXER_BYTES_PER_TOKEN if indexer else 0.0,
+                index_flops=2.0 * indexer.heads * indexer.head_dim / indexer.pool if indexer else 0.0,
+                index_bytes=INDEXER_BYTES_PER_TOKEN / indexer.pool if indexer else 0.0,
+            )
+
+        if isinstance(mixer, CompressedAttention):
+            yield from self._compressed(mixer, count)
+
+    def _compressed(self, mixer: CompressedAttention, count: float) -> Iterator[AttentionKernel]:
+        """Yield attention to a window, and to the compressed rows, of which `ratio` tokens of context share one."""
+        flops = 4.0 * mixer.query_heads / self.sharding.tensor * mixer.head_dim
+        near = AttentionKernel(
+            decode_flops=flops,
+            cache_bytes=compressed_row_bytes(mixer, self.formats.cache_bytes),
+            prefill_flops=flops,
+            count=count,
+            kernel_class=KernelClass.DECODE_MLA,
+            window=float(mixer.window),
+        )
+        yield near
+        if mixer.ratio:
+            indexer = mixer.indexer
+            yield replace(
+                near,
+                decode_flops=flops / mixer.ratio,
+                cache_bytes=near.cache_bytes / mixer.ratio,
+                prefill_flops=flops / mixer.ratio,
+                window=1e12,
+                selected=float(indexer.top_k * mixer.ratio) if indexer else 1e12,
+                index_flops=2.0 * indexer.heads * indexer.head_dim / mixer.ratio if indexer else 0.0,
+                index_bytes=INDEXER_BYTES_PER_TOKEN / mixer.ratio if indexer else 0.0,
             )
 
     def states(self, layer: Layer, count: float) -> Iterator[StateKernel]:

@@ -8,7 +8,15 @@ fused kernels, and adapters, whose frozen base keeps no inputs of its linear lay
 from dataclasses import dataclass
 
 from capplan.llm.core.architecture import Layer
-from capplan.llm.core.layers import Attention, DenseMlp, Experts, GatedDeltaNet, LatentAttention, Mamba2
+from capplan.llm.core.layers import (
+    Attention,
+    CompressedAttention,
+    DenseMlp,
+    Experts,
+    GatedDeltaNet,
+    LatentAttention,
+    Mamba2,
+)
 from capplan.llm.core.training.job import AttentionImplementation, Compute, Method, Recompute, TrainingJob
 
 _HALF, _SINGLE = 2.0, 4.0
@@ -122,6 +130,12 @@ def _mixer(layer: Layer, job: TrainingJob) -> tuple[float, float, float]:
             rebuilt = mixer.query_heads * (mixer.nope_dim + mixer.value_dim)
             kept = _HALF * (2 * compressed + queries + rebuilt + keys + 2 * values) + _SINGLE * mixer.query_heads
             return kept, _scores(mixer.query_heads, job, None), queries + rebuilt + compressed + hidden
+        case CompressedAttention():
+            mixed = mixer.query_heads * mixer.head_dim
+            made = mixer.query_rank + mixer.head_dim * (1 + (2 * mixer.overlap if mixer.ratio else 0))
+            output = mixer.output_groups * mixer.output_rank
+            kept = _HALF * (2 * made + 3 * mixed + output) + _SINGLE * mixer.query_heads
+            return kept, _scores(mixer.query_heads, job, mixer.window), mixed + made + output + hidden
         case GatedDeltaNet():
             inner = mixer.value_heads * mixer.value_dim
             return _HALF * (2 * mixer.conv_channels + 4 * inner), 0.0, mixer.conv_channels + inner + hidden

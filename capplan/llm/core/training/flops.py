@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from capplan.core.gpus.spec import GpuSpec, PeakKind
 from capplan.llm.core.architecture import Architecture
-from capplan.llm.core.layers import Attention, LatentAttention
+from capplan.llm.core.layers import Attention, CompressedAttention, LatentAttention
 from capplan.llm.core.tensors import WeightRole, all_tensors, count_active_parameters
 from capplan.llm.core.training.job import Compute, Method, Recompute, TrainingJob
 
@@ -51,6 +51,8 @@ def attention_flops_per_token(architecture: Architecture, *, sequence: int, is_c
                 keys = sequence / 2 if is_causal else sequence
                 width = mixer.nope_dim + mixer.rope_dim + mixer.value_dim
                 found += count * 2.0 * keys * mixer.query_heads * width
+            case CompressedAttention() as mixer:
+                found += count * 4.0 * mixer.mean_keys(sequence) * mixer.query_heads * mixer.head_dim
             case _:
                 pass
     return found

@@ -15,7 +15,7 @@ from capplan.core.gpus.rate_laws import RateLaws, copy_share, half_peak, half_sh
 from capplan.core.gpus.spec import GpuSpec, Microbenchmark, PeakKind
 from capplan.errors import UsageError
 from capplan.llm.core.architecture import Layer
-from capplan.llm.core.layers import Attention, Experts, GatedDeltaNet, LatentAttention, Mamba2
+from capplan.llm.core.layers import Attention, CompressedAttention, Experts, GatedDeltaNet, LatentAttention, Mamba2
 from capplan.llm.core.tensors import Split, WeightRole, layer_tensors
 from capplan.llm.core.training.job import (
     AttentionImplementation,
@@ -444,6 +444,8 @@ def _attention_flops(layer: Layer, job: TrainingJob) -> tuple[float, float]:
             visible, width = mixer.mean_keys(keys), mixer.key_dim + mixer.value_dim
         case LatentAttention():
             visible, width = keys / 2, mixer.nope_dim + mixer.rope_dim + mixer.value_dim
+        case CompressedAttention():
+            visible, width = mixer.mean_keys(keys), 2 * mixer.head_dim
         case GatedDeltaNet():
             inner = mixer.value_heads * mixer.value_dim
             return 2.0 * queries * inner * (mixer.key_dim * 2 + 128) / layout.tensor, 0.0
@@ -469,6 +471,8 @@ def _stream_bytes(layer: Layer, job: TrainingJob) -> float:
                 elements += 4.0 * mixer.query_heads * job.sequence_tokens / layout.tensor
         case LatentAttention():
             elements += 4.0 * layer.mixer.query_heads * (layer.mixer.nope_dim + layer.mixer.rope_dim) / layout.tensor
+        case CompressedAttention():
+            elements += 4.0 * layer.mixer.query_heads * layer.mixer.head_dim / layout.tensor
         case GatedDeltaNet() | Mamba2():
             elements += 8.0 * layer.mixer.conv_channels / layout.tensor
         case None:

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from capplan.llm.core.layers import (
     Attention,
+    CompressedAttention,
     DenseMlp,
     Experts,
     GatedDeltaNet,
@@ -18,8 +19,8 @@ from capplan.llm.read.config.traits import KvHeads, QueryKeyNorm, Traits, Unusua
 
 _WINDOW_NAMES = ("sliding_window", "sliding_window_size")
 _LAYER_KINDS = (
-    "full_attention", "attention", "sliding_attention", "chunked_attention", "linear_attention",
-    "deepseek_sparse_attention", "indexed_attention",
+    "full_attention", "attention", "sliding_attention", "chunked_attention", "linear_attention", "mamba",
+    "deepseek_sparse_attention", "indexed_attention", "minimax_m3_sparse",
 )  # fmt: skip
 
 
@@ -29,9 +30,11 @@ def read_mixers(fields: Fields, traits: Traits, *, layer_count: int) -> list[Mix
     Raises:
         SpecError: A field is missing, or a layer is of a kind that no formula covers.
     """
+    if fields.has("o_lora_rank"):
+        return _compressed_mixers(fields, layer_count)
     kinds = _layer_kinds(fields, layer_count)
     if fields.has("kv_lora_rank"):
-        return _latent_mixers(fields, layer_count)
+        return _latent_mixers(fields, traits, kinds or ["full_attention"] * layer_count)
     attention = read_attention(fields, traits)
     local = _local_layers(fields, traits, layer_count=layer_count, kinds=kinds)
     window = _window(fields, traits) if any(local) else None
@@ -41,8 +44,10 @@ def read_mixers(fields: Fields, traits: Traits, *, layer_count: int) -> list[Mix
         fields.understood(*_WINDOW_NAMES)
     mixers: list[Mixer | None] = []
     for index, is_local in enumerate(local):
-        if kinds is not None and kinds[index] == "linear_attention":
-            mixers.append(_delta_net(fields))
+        if kinds is not None and kinds[index] in ("linear_attention", "mamba"):
+            mixers.append(read_mamba(fields) if fields.has("mamba_n_heads") else _delta_net(fields))
+        elif kinds is not None and kinds[index] == "minimax_m3_sparse":
+            mixers.append(replace(attention, indexer=_block_indexer(fields)))
         elif is_local:
             mixers.append(_windowed_attention(attention, window, fields, traits))
         else:
@@ -51,9 +56,21 @@ def read_mixers(fields: Fields, traits: Traits, *, layer_count: int) -> list[Mix
     return _share_caches(mixers, fields, kinds, layer_count)
 
 
+def _block_indexer(fields: Fields) -> Indexer:
+    """Return MiniMax-M3's selector of blocks; published configurations state it in an object with its own names."""
+    stated = fields.object("sparse_attention_config")
+    names = ("index_n_heads", "index_head_dim", "index_topk_blocks", "index_block_size")
+    if stated is not None:
+        names = ("sparse_num_index_heads", "sparse_index_dim", "sparse_topk_blocks", "sparse_block_size")
+    heads, width, blocks, block = map((stated or fields).size, names)
+    fields.understood("index_local_blocks")
+    return Indexer(heads=heads, head_dim=width, top_k=blocks * block)
+
+
 _PATTERNS = (
     "sliding_window_pattern", "_sliding_window_pattern", "no_rope_layer_interval", "no_rope_layers",
     "hybrid_layer_pattern", "max_window_layers", "sliding_window_layers", "use_sliding_window",
+    "prefix_dense_sliding_window_pattern",
 )  # fmt: skip
 """Patterns of layers that a list of layers outranks."""
 _DELTA_SIZES = (
@@ -75,24 +92,44 @@ def _layer_kinds(fields: Fields, layer_count: int) -> list[str] | None:
             f"{fields.where}: attn_type_list has layers of lightning attention, which no memory formula here covers, "
             "so nothing is guessed."
         )
-    interval = fields.optional_size("full_attention_interval")
-    kinds = fields.words("layer_types", length=layer_count, known=_LAYER_KINDS)
+    interval = fields.optional_size("full_attention_interval", "layer_group_size")
+    kinds = fields.words("layer_types", length=layer_count, known=_LAYER_KINDS) or _numbered(fields, layer_count)
+    sparse = fields.object("sparse_attention_config")
+    if kinds is None and sparse is not None:
+        marks = sparse.sizes("sparse_attention_freq", length=layer_count) or [1] * layer_count
+        kinds = ["minimax_m3_sparse" if mark else "full_attention" for mark in marks]
     if kinds is None and interval is not None:
         kinds = ["linear_attention" if (index + 1) % interval else "full_attention" for index in range(layer_count)]
     if kinds is not None:
         fields.understood(*_PATTERNS)
-        if "linear_attention" not in kinds:
+        if not {"linear_attention", "mamba"} & set(kinds):
             fields.understood(*_DELTA_SIZES)
     return kinds
+
+
+def _numbered(fields: Fields, layer_count: int) -> list[str] | None:
+    """Return the kind of every layer where the configuration numbers them from 1, as Kimi's do."""
+    stated = fields.object("linear_attn_config")
+    if stated is None:
+        return None
+    lists = [stated.raw(name) or [] for name in ("full_attn_layers", "kda_layers")]
+    if not all(isinstance(numbers, list) and all(type(number) is int for number in numbers) for numbers in lists):
+        raise stated.error("full_attn_layers and kda_layers must be lists of numbers of layers")
+    full, linear = map(set, lists)
+    if full & linear or full | linear != set(range(1, layer_count + 1)):
+        raise stated.error(f"full_attn_layers and kda_layers must number each of the {layer_count} layers once")
+    return ["full_attention" if index + 1 in full else "linear_attention" for index in range(layer_count)]
 
 
 def _apply_layer_sizes(mixers: list[Mixer | None], fields: Fields, traits: Traits) -> None:
     """Apply the head sizes of single layers that `per_layer_config` states, as recent transformers write it."""
     stated = fields.object("per_layer_config")
-    for index, mixer in enumerate(mixers):
-        sizes = stated.object(str(index)) if stated is not None else None
-        if sizes is None:
+    for name in sorted(stated.names()) if stated is not None else ():
+        sizes = stated.object(name) if stated is not None else None
+        if sizes is None or not name.isdecimal() or int(name) >= len(mixers):
             continue
+        index = int(name)  # transformers writes "05"
+        mixer = mixers[index]
         if not isinstance(mixer, Attention) or not sizes.names() <= {"head_dim", "num_key_value_heads"}:
             raise sizes.error("sizes of single layers other than head_dim and num_key_value_heads are not covered")
         width = sizes.size("head_dim", default=mixer.key_dim)
@@ -263,24 +300,98 @@ def _share_caches(
     return mixers
 
 
-def _latent_mixers(fields: Fields, layer_count: int) -> list[Mixer | None]:
+def _latent_mixers(fields: Fields, traits: Traits, kinds: list[str]) -> list[Mixer | None]:
+    """Return latent attention in every layer but those of linear attention, which are Kimi's delta attention."""
+    heads, layer_count = fields.size("num_attention_heads"), len(kinds)
+    gate = heads if traits.head_gate else 0
+    if fields.flag("mla_use_output_gate"):
+        gate = heads * fields.size("v_head_dim")
     attention = LatentAttention(
-        query_heads=fields.size("num_attention_heads"),
+        gate_width=gate,
+        query_heads=heads,
         query_rank=fields.optional_size("q_lora_rank"),
         kv_rank=fields.size("kv_lora_rank"),
         nope_dim=fields.size("qk_nope_head_dim"),
-        rope_dim=fields.size("qk_rope_head_dim"),
+        rope_dim=fields.size("qk_rope_head_dim", least=0),
         value_dim=fields.size("v_head_dim"),
     )
+    mixers: list[Mixer | None] = [_indexed(attention, fields, index, layer_count) for index in range(layer_count)]
+    if "linear_attention" in kinds:
+        linear = _kimi_delta(fields, traits)
+        return [linear if kind == "linear_attention" else mixer for kind, mixer in zip(kinds, mixers, strict=True)]
+    return mixers
+
+
+def _indexed(attention: LatentAttention, fields: Fields, index: int, layer_count: int) -> LatentAttention:
+    """Return a layer's latent attention with the selector of its tokens, where it has one of its own."""
     if not fields.has("index_n_heads"):
-        return [attention] * layer_count
+        return attention
     if fields.raw("indexer_types") is not None:
         fields.understood("index_topk_freq")
-    indexer = Indexer(
-        heads=fields.size("index_n_heads"), head_dim=fields.size("index_head_dim"), top_k=fields.size("index_topk")
+    scored = fields.words("indexer_types", length=layer_count, known=("full", "shared"))
+    fields.understood("index_kpool_always_select_tail", "index_kpool_compress")
+    indexer = _indexer(fields, pool=fields.size("index_kpool", default=1))
+    return replace(attention, indexer=indexer if scored is None or scored[index] == "full" else None)
+
+
+def _indexer(fields: Fields, *, pool: int = 1) -> Indexer:
+    return Indexer(
+        heads=fields.size("index_n_heads"),
+        head_dim=fields.size("index_head_dim"),
+        top_k=fields.size("index_topk"),
+        pool=pool,
     )
-    kinds = fields.words("indexer_types", length=layer_count, known=("full", "shared")) or ["full"] * layer_count
-    return [replace(attention, indexer=indexer if kind == "full" else None) for kind in kinds]
+
+
+_RATIOS = {"sliding_attention": 0, "compressed_sparse_attention": 4, "heavily_compressed_attention": 128}
+"""Tokens of a compressed row by kind of layer, as transformers 5.23 reads DeepSeek-V4's `layer_types`."""
+
+
+def _compressed_mixers(fields: Fields, layer_count: int) -> list[Mixer | None]:
+    """Return DeepSeek-V4's attention: published configurations list ratios, with one more for each drafting layer."""
+    ratios = fields.raw("compress_ratios")
+    kinds = fields.words("layer_types", length=layer_count, known=_RATIOS)
+    if isinstance(ratios, list) and len(ratios) >= layer_count:
+        ratios = ratios[:layer_count]
+    else:
+        ratios = [_RATIOS[kind] for kind in kinds or ()]
+    if len(ratios) != layer_count or not set(ratios) <= set(_RATIOS.values()):
+        raise fields.error(f"compress_ratios must hold 0, 4 or 128 for each of the {layer_count} layers")
+    fields.understood("compress_rates")
+    indexer = _indexer(fields)
+    window_only = CompressedAttention(
+        query_heads=fields.size("num_attention_heads"),
+        query_rank=fields.size("q_lora_rank"),
+        head_dim=fields.size("head_dim"),
+        rope_dim=fields.size("qk_rope_head_dim", default=64),
+        output_groups=fields.size("o_groups"),
+        output_rank=fields.size("o_lora_rank"),
+        window=fields.size("sliding_window"),
+    )
+    return [
+        replace(window_only, ratio=ratio, indexer=indexer if ratio == _RATIOS["compressed_sparse_attention"] else None)
+        for ratio in ratios
+    ]
+
+
+def _kimi_delta(fields: Fields, traits: Traits) -> GatedDeltaNet:
+    """Return Kimi's delta attention: published configurations state it in an object, transformers' own at the top."""
+    stated = fields.object("linear_attn_config")
+    if stated is None:
+        names = ("linear_num_heads", "linear_head_dim", "linear_conv_kernel_dim")
+        heads, width, kernel = map(fields.size, names)
+    else:
+        heads, width, kernel = map(stated.size, ("num_heads", "head_dim", "short_conv_kernel_size"))
+    is_full = traits.full_rank_gates
+    return GatedDeltaNet(
+        key_heads=heads,
+        value_heads=heads,
+        key_dim=width,
+        value_dim=width,
+        conv_kernel=kernel,
+        decay_rank=0 if is_full else width,
+        gate_rank=None if is_full or (stated is not None and stated.flag("use_full_rank_gate")) else width,
+    )
 
 
 def _delta_net(fields: Fields) -> GatedDeltaNet:
@@ -306,8 +417,9 @@ def read_mamba(fields: Fields) -> Mamba2:
 
 _EXPERT_COUNTS = ("num_local_experts", "n_routed_experts", "num_experts", "moe_num_experts")
 _PER_TOKEN = ("num_experts_per_tok", "experts_per_token", "top_k_experts", "num_experts_per_token", "moe_k", "moe_topk")
+_SHARED = ("n_shared_experts", "num_shared_experts", "moe_num_shared_experts")
 _OF_EXPERTS = (
-    *_PER_TOKEN, "moe_intermediate_size", "n_shared_experts", "num_shared_experts", "shared_expert_intermediate_size",
+    *_PER_TOKEN, *_SHARED, "moe_intermediate_size", "shared_expert_intermediate_size",
     "first_k_dense_replace", "moe_layer_freq", "decoder_sparse_step", "mlp_only_layers",
 )  # fmt: skip
 """Fields that decide nothing where a configuration states no number of experts, or one."""
@@ -326,7 +438,15 @@ def read_mlps(fields: Fields, traits: Traits, *, layer_count: int) -> list[Mlp |
     experts = read_experts(fields, traits)
     routed = _routed_layers(fields, layer_count)
     dense = None if all(routed) else read_dense(fields, traits)
-    return [experts if is_routed else dense for is_routed in routed]
+    kinds, hashed = fields.raw("mlp_layer_types"), fields.size("num_hash_layers", default=0, least=0)
+    by_hash = [index < hashed for index in range(layer_count)]
+    if isinstance(kinds, list) and len(kinds) == layer_count:
+        by_hash = [kind == "hash_moe" for kind in kinds]
+    fixed = replace(experts, router_bias=False)  # DeepSeek-V4: a table of tokens chooses the experts
+    return [
+        (fixed if is_hashed else experts) if is_routed else dense
+        for is_routed, is_hashed in zip(routed, by_hash, strict=True)
+    ]
 
 
 def read_dense(fields: Fields, traits: Traits) -> DenseMlp:
@@ -360,7 +480,8 @@ def read_experts(fields: Fields, traits: Traits) -> Experts:
         shared_gate=fields.has("shared_expert_intermediate_size"),
         router_bias=traits.router_bias,
         router_extra=hidden + count if beside else 0,  # Gemma 4: one scale per input and one per expert
-        latent_dim=fields.optional_size("moe_latent_size"),
+        latent_dim=fields.optional_size("moe_latent_size", "routed_expert_hidden_size"),
+        latent_norm=fields.flag("latent_moe_use_norm"),
         dense=beside,
     )
 
@@ -372,17 +493,19 @@ def _shared_width(fields: Fields, traits: Traits, width: int) -> int:
         "shared_expert_intermediate_size", "moe_shared_expert_intermediate_size", "shared_intermediate_size", least=0
     )
     if stated is not None:
-        fields.understood("n_shared_experts", "num_shared_experts")
+        fields.understood(*_SHARED)
         return stated
-    return (fields.optional_size("n_shared_experts", "num_shared_experts", least=0) or 0) * width
+    return (fields.optional_size(*_SHARED, least=0) or 0) * width
 
 
 def _routed_layers(fields: Fields, layer_count: int) -> list[bool]:
     """Return which layers are mixtures of experts."""
-    kinds = fields.words("mlp_layer_types", length=layer_count, known=("dense", "sparse"))
+    kinds = fields.words("mlp_layer_types", length=layer_count, known=("dense", "sparse", "moe", "hash_moe"))
     if kinds is not None:
-        fields.understood("moe_layer_freq", "first_k_dense_replace", "interleave_moe_layer_step", "moe_layers")
-        return [kind == "sparse" for kind in kinds]
+        fields.understood(
+            "moe_layer_freq", "first_k_dense_replace", "num_dense_layers", "interleave_moe_layer_step", "moe_layers"
+        )
+        return [kind != "dense" for kind in kinds]
     marks = fields.sizes("moe_layer_freq", length=layer_count)
     if marks is not None:
         return [mark == 1 for mark in marks]
@@ -396,6 +519,7 @@ def _routed_layers(fields: Fields, layer_count: int) -> list[bool]:
     if fields.has("decoder_sparse_step"):
         step, dense_only = fields.size("decoder_sparse_step"), fields.indexes("mlp_only_layers", length=layer_count)
         return [(index + 1) % step == 0 and index not in dense_only for index in range(layer_count)]
-    first = fields.size("first_k_dense_replace", default=0, least=0)
-    step = fields.size("moe_layer_freq", default=1)
-    return [index >= first and index % step == 0 for index in range(layer_count)]
+    first = fields.size("first_k_dense_replace", "num_dense_layers", "moe_layer_start_index", default=0, least=0)
+    step = fields.size("moe_layer_freq", "moe_layer_interval", default=1)
+    last = fields.size("moe_layer_end_index", default=layer_count - 1, least=0)
+    return [first <= index <= last and index % step == 0 for index in range(layer_count)]

@@ -1,13 +1,23 @@
 """Turn a Hugging Face `config.json` into the architecture of a language model, or say why that is not possible."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
 from capplan.errors import UnknownNameError
 from capplan.llm.core.architecture import Architecture, Layer, VisionTower
-from capplan.llm.core.layers import Attention, DenseMlp, Experts, GatedDeltaNet, LatentAttention, Mamba2, Mixer, Mlp
+from capplan.llm.core.layers import (
+    Attention,
+    CompressedAttention,
+    DenseMlp,
+    Experts,
+    GatedDeltaNet,
+    LatentAttention,
+    Mamba2,
+    Mixer,
+    Mlp,
+)
 from capplan.llm.read.config.fields import Fields
 from capplan.llm.read.config.layers import (
     head_dim,
@@ -21,8 +31,8 @@ from capplan.llm.read.config.layers import (
 from capplan.llm.read.config.traits import TRAITS, LayerLayout, Traits, refuse_unread, refuse_unusual
 
 _POSITIONS = ("max_position_embeddings", "n_positions", "seq_length", "max_sequence_length")
-_TEXT_FAMILIES = {"qwen2_vl": "qwen2", "qwen2_5_vl": "qwen2"}
-"""Multimodal families whose older configurations hold the language model's fields at the top level."""
+_TEXT_FAMILIES = {"qwen2_vl": "qwen2", "qwen2_5_vl": "qwen2", "minimax_m3_vl": "minimax_m3"}
+"""Multimodal families whose published configurations state no family of the language model apart."""
 _DRAFTS = ("num_nextn_predict_layers", "num_mtp_modules", "mtp_num_hidden_layers")
 MOST_LAYERS = 4096
 """No model has more layers; a larger number is damage or an attack."""
@@ -64,9 +74,10 @@ def parse_config(config: Mapping[str, Any], *, name: str, where: str | None = No
         max_positions=_longest(fields),
         rope_dim=_rope_dim(fields, layers) if traits.rotary else 0,
         rope_rows=_rope_rows(fields, root, traits),
-        norm_parameters=hidden * (2 if traits.norm_bias else 1) if traits.final_norm else 0,
+        norm_parameters=_final_parameters(fields, traits, hidden),
         head_bias=traits.head_bias or fields.flag("lm_head_bias"),
         position_rows=fields.size(*_POSITIONS) + traits.extra_positions if traits.learned_positions else 0,
+        side_rows=fields.optional_size("vocab_size_per_layer_input") or 0,
         vision=vision,
         vision_note=vision_note,
         draft_layers=fields.optional_size(*_DRAFTS, least=0) or 0,
@@ -74,6 +85,13 @@ def parse_config(config: Mapping[str, Any], *, name: str, where: str | None = No
         own_code=traits.own_code,
         ignored_fields=refuse_unread(fields),
     )
+
+
+def _final_parameters(fields: Fields, traits: Traits, hidden: int) -> int:
+    """Return the parameters of the last norm, and of what joins residual streams before it."""
+    streams = fields.optional_size("hc_mult") or 0
+    norm = hidden * (2 if traits.norm_bias else 1) if traits.final_norm else 0
+    return norm + (_stream_parameters(streams, hidden, 1, 1) if streams and traits.joins_streams else 0)
 
 
 _STATE_BYTES = {"float32": 4.0, "bfloat16": 2.0, "float16": 2.0}
@@ -121,6 +139,13 @@ def _layers(fields: Fields, traits: Traits) -> tuple[Layer, ...]:
         return _block_layers(fields, count)
     mixers = read_mixers(fields, traits, layer_count=count)
     mlps = read_mlps(fields, traits, layer_count=count)
+    if fields.flag("use_double_wide_mlp"):
+        mlps = [
+            replace(mlp, width=2 * mlp.width)
+            if isinstance(mixer, Attention) and mixer.kv_owner is not None and isinstance(mlp, DenseMlp)
+            else mlp
+            for mixer, mlp in zip(mixers, mlps, strict=True)
+        ]
     return tuple(_layer(mixer, mlp, fields, traits) for mixer, mlp in zip(mixers, mlps, strict=True))
 
 
@@ -133,7 +158,20 @@ def _layer(mixer: Mixer | None, mlp: Mlp | None, fields: Fields, traits: Traits)
     norms = count * hidden * (2 if traits.norm_bias else 1)
     if isinstance(mlp, Experts) and mlp.dense is not None:
         norms += 3 * hidden  # Gemma 4 norms the experts' input and both outputs
-    return Layer(mixer=mixer, mlp=mlp, norm_parameters=norms + traits.layer_scalars)
+    streams = fields.optional_size("hc_mult") or 0
+    mixed = 2 * _stream_parameters(streams, hidden, 2 + streams, 3) if streams else 0
+    side = fields.optional_size("hidden_size_per_layer_input", least=0) or 0
+    norms += mixed + traits.layer_scalars + (hidden if side else 0)
+    norms += traits.expert_norms * hidden if isinstance(mlp, Experts) else 0
+    return Layer(mixer=mixer, mlp=mlp, norm_parameters=norms, side_dim=side)
+
+
+def _stream_parameters(streams: int, hidden: int, outputs: int, scales: int) -> int:
+    """Return the parameters that mix the residual streams of hyper-connections: a projection, a bias and scales.
+
+    DeepSeek-V4 technical report, 2.2: each of `outputs` numbers per stream is a product with all streams.
+    """
+    return outputs * streams * (streams * hidden + 1) + scales
 
 
 _PATTERN = {"M": "mamba", "*": "attention", "-": "mlp", "E": "moe"}
@@ -249,7 +287,7 @@ def _rope_rows(fields: Fields, root: Fields, traits: Traits) -> int:
 def _rope_dim(fields: Fields, layers: tuple[Layer, ...]) -> int:
     """Return the width that rotary embedding turns, 0 where no layer has attention."""
     for layer in layers:
-        if isinstance(layer.mixer, LatentAttention):
+        if isinstance(layer.mixer, LatentAttention | CompressedAttention):
             return layer.mixer.rope_dim
         if isinstance(layer.mixer, Attention):
             stated = fields.optional_size("rotary_dim")

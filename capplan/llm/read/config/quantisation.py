@@ -7,7 +7,7 @@ from typing import Any
 
 from capplan.core.weights import WeightFormat, find_weight_format
 from capplan.llm.core.architecture import Architecture
-from capplan.llm.core.layers import Attention, DenseMlp, Experts, LatentAttention
+from capplan.llm.core.layers import Attention, CompressedAttention, DenseMlp, Experts, GatedDeltaNet, LatentAttention
 from capplan.llm.core.quantisation import Quantisation, default_roles
 from capplan.llm.core.tensors import WeightRole
 from capplan.llm.read.config.fields import Fields
@@ -53,6 +53,11 @@ def parse_quantisation(
         return None
     weights = _format(found)
     mixed = _mixed_roles(found, architecture)
+    expert_dtype = root.word("expert_dtype") or found.word("expert_dtype")
+    if expert_dtype == "fp4" and weights.name == "fp8_block":
+        # DeepSeek-V4's experts: two elements a byte, and a scale of 8 bits for 32 of them
+        roles = default_roles(architecture, weights)
+        mixed = tuple((role, find_weight_format("mxfp4") if role is WeightRole.EXPERT else weights) for role in roles)
     if mixed:
         return Quantisation(format=weights, roles=frozenset(), mixed=mixed)
     patterns = _patterns(found)
@@ -181,8 +186,10 @@ def _apply_patterns(architecture: Architecture, weights: WeightFormat, patterns:
 def _modules(architecture: Architecture, layer: int) -> Iterator[tuple[WeightRole, tuple[str, ...]]]:
     """Yield the roles of a layer's matrices with the names that a typical module of each goes by."""
     held = architecture.layers[layer]
-    if isinstance(held.mixer, Attention | LatentAttention):
+    if isinstance(held.mixer, Attention | LatentAttention | CompressedAttention):
         yield WeightRole.ATTENTION, _names(layer, "self_attn.o_proj")
+    elif isinstance(held.mixer, GatedDeltaNet) and held.mixer.decay_rank is not None:
+        yield WeightRole.LINEAR_ATTENTION, _names(layer, "self_attn.o_proj")  # as Kimi's checkpoints name it
     elif held.mixer is not None:
         yield WeightRole.LINEAR_ATTENTION, _names(layer, "linear_attn.in_proj_qkv")
     if isinstance(held.mlp, DenseMlp):

@@ -63,9 +63,12 @@ class Traits:
     `expert_bias` that experts have biases, `plain_expert_width` that they are `intermediate_size` wide, `router_bias`
     that the router has a correction per expert, `one_shared_expert` that one expert as wide as the others is shared.
     `chunked` says that windows are blocks of `attention_chunk_size`, `local_rope` that local layers have a rotary
-    table of their own. `layer_scalars` counts learned numbers per layer. `own_code` says that engines run code of the
-    checkpoint's repository: vLLM's tests (tests/models/registry.py at 0008d35, read 2026-11-27) load the family so, and
-    transformers 5.23 has no class of it.
+    table of their own. `layer_scalars` counts learned numbers per layer, `expert_norms` norms of layers with
+    experts beyond the others'. `head_gate` says that latent attention has a
+    gate per head, `joins_streams` that residual streams are joined by learned weights, `full_rank_gates` that Kimi's
+    delta attention projects its gates directly.
+    `own_code` says that engines run code of the checkpoint's repository: vLLM's tests (tests/models/registry.py at
+    0008d35, read 2026-11-27) load the family so, and transformers 5.23 has no class of it.
     """
 
     qkv_bias: bool | None = None
@@ -97,6 +100,10 @@ class Traits:
     chunked: bool = False
     local_rope: bool = False
     layer_scalars: int = 0
+    expert_norms: int = 0
+    head_gate: bool = False
+    joins_streams: bool = False
+    full_rank_gates: bool = False
     own_code: bool = False
     defaults: Mapping[str, Any] = field(default_factory=dict)
 
@@ -115,6 +122,13 @@ _GEMMA3 = Traits(
         "vocab_size": 262208, "num_attention_heads": 8, "num_key_value_heads": 4, "head_dim": 256,
         "max_position_embeddings": 131072,
     },
+)  # fmt: skip
+_GEMMA4 = Traits(
+    query_key_norm=QueryKeyNorm.PER_HEAD, norms=4, mlp_bias=False, tied=True, local_rope=True, layer_scalars=1,
+)  # fmt: skip
+_MINIMAX_M3 = Traits(
+    qkv_bias=False, output_bias=False, mlp_bias=False, query_key_norm=QueryKeyNorm.PER_HEAD, plain_expert_width=True,
+    router_bias=True, mlp_widths=("dense_intermediate_size", *MLP_WIDTHS),
 )  # fmt: skip
 _LATENT = Traits(mlp_bias=False)
 
@@ -144,9 +158,8 @@ TRAITS: Mapping[str, Traits] = {
     "gemma": Traits(tied=True, mlp_bias=False, defaults={"head_dim": 256}),
     "gemma2": Traits(tied=True, norms=4, mlp_bias=False, windows=Windows.ALTERNATING, defaults={"head_dim": 256}),
     "gemma3_text": _GEMMA3,
-    "gemma4_text": Traits(
-        query_key_norm=QueryKeyNorm.PER_HEAD, norms=4, mlp_bias=False, tied=True, local_rope=True, layer_scalars=1,
-    ),
+    "gemma4_text": _GEMMA4,
+    "gemma4_unified_text": _GEMMA4,
     "phi": Traits(qkv_bias=True, output_bias=True, norms=1, norm_bias=True, gated=False, mlp_bias=True, head_bias=True),
     "phi3": Traits(qkv_bias=False, output_bias=False, mlp_bias=False, windows=Windows.ALL),
     "gptj": Traits(
@@ -167,6 +180,14 @@ TRAITS: Mapping[str, Traits] = {
     "deepseek_ref": replace(_LATENT, router_bias=True),
     "kimi_k2": replace(_LATENT, router_bias=True, own_code=True),
     "glm_moe_dsa": replace(_LATENT, router_bias=True),
+    "glm4_moe_lite": replace(_LATENT, router_bias=True),
+    "axk1": replace(_LATENT, expert_norms=1, router_bias=True),
+    "mistral4": _LATENT,
+    "youtu": replace(_LATENT, tied=True),
+    "deepseek_v4": replace(_LATENT, router_bias=True, joins_streams=True),
+    "glm5_next_text": replace(_LATENT, router_bias=True),
+    "kimi_linear": replace(_LATENT, router_bias=True),
+    "bailing_hybrid": replace(_LATENT, router_bias=True, head_gate=True, full_rank_gates=True),
     "llama4_text": Traits(
         windows=Windows.ALL_BUT_EVERY_NTH, window_period=4, plain_expert_width=True, chunked=True,
         one_shared_expert=True, mlp_widths=("intermediate_size_mlp", *MLP_WIDTHS),
@@ -175,6 +196,8 @@ TRAITS: Mapping[str, Traits] = {
         qkv_bias=False, output_bias=False, mlp_bias=False, query_key_norm=QueryKeyNorm.ALL_HEADS,
         plain_expert_width=True, router_bias=True, query_key_norm_default=True,
     ),
+    "minimax_m3": _MINIMAX_M3,
+    "minimax_m3_vl_text": _MINIMAX_M3,
     "olmo": Traits(norms=0, final_norm=False, mlp_bias=False),
     "olmo2": Traits(query_key_norm=QueryKeyNorm.ALL_HEADS, mlp_bias=False),
     "olmo3": Traits(query_key_norm=QueryKeyNorm.ALL_HEADS, mlp_bias=False),
@@ -187,6 +210,10 @@ TRAITS: Mapping[str, Traits] = {
         norms=1, tied=True, mlp_bias=False, query_key_norm=QueryKeyNorm.ALL_HEADS, query_key_norm_default=False,
     ),
     "cohere2": Traits(norms=1, tied=True, mlp_bias=False, windows=Windows.ALL_BUT_EVERY_NTH, window_period=4),
+    "cohere2_moe": Traits(
+        norms=1, tied=True, mlp_bias=False, plain_expert_width=True, windows=Windows.ALL_BUT_EVERY_NTH, window_period=4,
+        mlp_widths=("prefix_dense_intermediate_size", *MLP_WIDTHS),
+    ),
     "gpt2": replace(_GPT2, kv_heads=KvHeads.ALL),
     "gpt_bigcode": replace(_GPT2, kv_heads=KvHeads.ONE_IF_MULTI_QUERY),
     "gpt_neox": Traits(
@@ -202,7 +229,14 @@ TRAITS: Mapping[str, Traits] = {
     ),
     "seed_oss": Traits(output_bias=False, mlp_bias=False, defaults={"attention_bias": True}),
     "ernie4_5": Traits(tied=True),
+    "ernie4_5_moe": Traits(tied=True, router_bias=True),
     "hunyuan_v1_dense": Traits(query_key_norm=QueryKeyNorm.PER_HEAD, mlp_bias=False),
+    "hy_v3": Traits(query_key_norm=QueryKeyNorm.PER_HEAD, router_bias=True),
+    "apertus": Traits(query_key_norm=QueryKeyNorm.PER_HEAD, gated=False, mlp_bias=False, layer_scalars=2),
+    "cwm": _PLAIN,
+    "helium": Traits(output_bias=False),
+    "jais2": Traits(norm_bias=True, gated=False),
+    "vaultgemma": Traits(tied=True, mlp_bias=False, windows=Windows.ALTERNATING, defaults={"head_dim": 256}),
     "smollm3": _LLAMA,
     "nemotron": Traits(norm_bias=True, gated=False),
     "glm": Traits(output_bias=False, mlp_bias=False, defaults={"attention_bias": True}),
@@ -211,10 +245,24 @@ TRAITS: Mapping[str, Traits] = {
         output_bias=False, mlp_bias=False, router_bias=True, query_key_norm=QueryKeyNorm.PER_HEAD,
         query_key_norm_default=False,
     ),
+    "solar_open": Traits(output_bias=False, mlp_bias=False, router_bias=True),
+    "exaone_moe": Traits(
+        qkv_bias=False, output_bias=False, mlp_bias=False, query_key_norm=QueryKeyNorm.PER_HEAD, router_bias=True,
+        windows=Windows.ALL_BUT_EVERY_NTH, window_period=4,
+    ),
+    "afmoe": Traits(
+        output_bias=False, mlp_bias=False, query_key_norm=QueryKeyNorm.PER_HEAD, norms=4, output_gate=True,
+        router_bias=True, windows=Windows.ALL_BUT_EVERY_NTH, window_period=4,
+    ),
+    "mellum": Traits(output_bias=False, mlp_bias=False, query_key_norm=QueryKeyNorm.PER_HEAD),
     "dots1": Traits(query_key_norm=QueryKeyNorm.PER_HEAD, mlp_bias=False, router_bias=True),
     "phimoe": Traits(norm_bias=True, mlp_bias=False, windows=Windows.ALL, plain_expert_width=True),
     "granitemoe": Traits(tied=True, mlp_bias=False, plain_expert_width=True),
     "granitemoeshared": Traits(tied=True, mlp_bias=False, plain_expert_width=True),
+    "granitemoehybrid": Traits(
+        tied=True, mlp_bias=False, plain_expert_width=True, mlp_widths=("shared_intermediate_size", *MLP_WIDTHS),
+    ),
+    "flex_olmo": Traits(query_key_norm=QueryKeyNorm.ALL_HEADS, mlp_bias=False, plain_expert_width=True),
     "arcee": Traits(gated=False),
     "internlm3": Traits(output_bias=None, mlp_bias=None),
     "mimo": replace(_QWEN2, own_code=True),
@@ -230,20 +278,12 @@ NemotronHForCausalLMConfig."""
 
 
 _UNUSUAL = (
-    ("compress_ratios", "compressed attention with a changing ratio per layer"),
-    ("hc_mult", "hyper-connections"),
-    ("o_lora_rank", "a factored attention output"),
-    ("sparse_attention_config", "block-sparse attention with its own index"),
     ("use_sparse_attention", "block-sparse attention with its own index"),
-    ("linear_attn_config", "Kimi delta attention (KDA)"),
-    ("routed_expert_hidden_size", "experts on a latent state of their own width"),
-    ("hidden_size_per_layer_input", "embeddings per layer"),
     ("altup_num_inputs", "alternating updates (AltUp)"),
     ("ssm_cfg", "Mamba-1 layers"),
     ("cross_attention_layers", "cross-attention to images"),
     ("is_encoder_decoder", "an encoder in addition to the decoder"),
     ("lightning_attention", "lightning attention"),
-    ("use_double_wide_mlp", "MLPs of double width in layers that share a cache"),
 )
 
 
@@ -255,19 +295,22 @@ _STRUCTURE = re.compile(
 """Words of fields that describe a pattern of layers, a window, a compression, a state or experts."""
 _NO_SIZE = re.compile(
     r"(eps|epsilon|dtype|act|act_fn|activation|activation_func|theta|dropout|coef|alpha|beta|std|noise|jitter"
-    r"|scaling|scaling_factor|loss|norm|bias|kernels|overlap|rope_interleave|renormalize)$"
+    r"|scaling|scaling_factor|loss|norm|bias|bound|kernels|overlap|rope_interleave|renormalize)$"
 )
 """Endings of such fields that change values but no size of a cache, a state or a matrix."""
 _NOTHING_HERE = {
     "no_rope_layer_interval": "which layers have a rotary embedding", "chunk_size": "the block of Mamba's kernel",
-    "mamba_chunk_size": "the block of Mamba's kernel", "chunk_size_feed_forward": "splits the work of an MLP",
+    "mamba_chunk_size": "the block of Mamba's kernel", "mamba_expand": "with the heads and their width",
+    "chunk_size_feed_forward": "splits the work of an MLP",
     "index_share_for_mtp_iteration": "drafts of speculation",
     "index_skip_topk_offset": "with indexer_types, which lists the layers",
     "mtp_hybrid_override_pattern": "layers that draft", "mtp_layers_block_type": "layers that draft",
     "moe_token_drop_policy": "training", "moe_capacity_factor": "training", "expert_capacity": "training",
     "moe_group_limited": "which experts may be chosen", "num_expert_group": "which experts may be chosen",
     "moe_router_use_sigmoid": "how experts are scored", "use_moe_router_bias": "counted by family",
-    "moe_k_group": "which experts may be chosen",
+    "moe_k_group": "which experts may be chosen", "expert_selection_fn": "how experts are scored",
+    "shared_expert_combination_strategy": "how outputs are added", "moe_norm_min": "how experts are scored",
+    "use_grouped_topk": "which experts may be chosen",
 }  # fmt: skip
 """Fields with such words that decide nothing of what is computed here, and what they are about."""
 
