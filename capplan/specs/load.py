@@ -262,7 +262,7 @@ def _demand(tree: Tree, shown: str, *, known: Sequence[str]) -> ReportLoad:
     given = reader.mapping(tree, kind)
     reader.unknown_keys(given, list(_KEYS[kind]), f"{kind}.")
     reader.begin(kind, given)
-    load = {"service": reader.service, "job": reader.job, "training": reader.training}[kind]()
+    load = reader.service() if kind == "service" else reader.run()
     money = reader.money()
     reader.finish({})
     assert load is not None
@@ -343,19 +343,12 @@ class _LoadReader(ValueReader):
         availability, zones = self._availability()
         if availability is not None and "spares" not in self._given:
             common["spares"] = 0
+            source = "as many as the availability takes"
             self.assumed["spares"] = replace(
-                self.assumed["spares"],
-                value=0,
-                low=0,
-                high=0,
-                basis="yours",
-                source="as many as the availability takes",
+                self.assumed["spares"], value=0, low=0, high=0, basis="yours", source=source
             )
-        if self.problems or None in (peak, mean, latency, percentile, window, burstiness):
+        if self.problems or not (peak and mean and latency) or None in (percentile, window, burstiness):
             return None
-        assert peak
-        assert mean
-        assert latency
         in_use = sum(rate > 0 for rate in daily) * days / (HOURS_PER_DAY * DAYS_PER_WEEK) if daily else 1.0
         return Service(
             peak_per_s=peak, mean_per_s=mean * in_use, latency_limit_s=latency, percentile=percentile or 0.0,
@@ -369,10 +362,7 @@ class _LoadReader(ValueReader):
 
         Where no profile is stated, every hour of use must carry the peak.
         """
-        days = self._given.get("days_per_week", DAYS_PER_WEEK)
-        if type(days) is not int or not 1 <= days <= DAYS_PER_WEEK:
-            self.refuse("service.days_per_week", f"must be a whole number from 1 to {DAYS_PER_WEEK}, not {days!r}")
-            days = DAYS_PER_WEEK
+        days = self._whole("days_per_week", default=DAYS_PER_WEEK, most=DAYS_PER_WEEK)
         if "hours" in self._given:
             given = self._given["hours"]
             used = hours_of_use(str(given))
@@ -388,10 +378,7 @@ class _LoadReader(ValueReader):
 
     def _scaling(self, *, has_profile: bool) -> tuple[bool, float]:
         """Read whether machines rented by the hour follow the hours of use, and how long they start. [s]"""
-        scales = self._given.get("scale_by_hour", has_profile)
-        if not isinstance(scales, bool):
-            self.refuse("service.scale_by_hour", f"must be true or false, not {scales!r}")
-            scales = has_profile
+        scales = self._flag("scale_by_hour", default=has_profile)
         if not has_profile and (scales or "start_up" in self._given):
             which = "scale_by_hour" if scales else "start_up"
             self.refuse(
@@ -404,10 +391,7 @@ class _LoadReader(ValueReader):
 
     def _availability(self) -> tuple[float | None, int]:
         """Read the share of time that the service must be up, and over how many zones its servers are spread."""
-        zones = self._given.get("zones", 1)
-        if type(zones) is not int or not 1 <= zones <= _MOST_ZONES:
-            self.refuse("service.zones", f"must be a whole number from 1 to {_MOST_ZONES}, not {zones!r}")
-            zones = 1
+        zones = self._whole("zones", default=1, most=_MOST_ZONES)
         if "availability" not in self._given:
             return None, zones
         share = self.fraction("service.availability", self._given["availability"])
@@ -424,30 +408,19 @@ class _LoadReader(ValueReader):
             return None, zones
         return share, zones
 
-    def job(self) -> Load | None:
-        """Read a batch job."""
+    def run(self) -> Load | None:
+        """Read a batch job or a training purchase, which has epochs and a loss by scaling beside it."""
+        trains = self._kind == "training"
         samples, deadline = self._count("samples"), self._duration("deadline")
+        epochs = self._count("epochs") if trains else 1.0
         runs, start_s = self._setting("runs_per_year", low=1e-3, high=1e6), self._start_up(deadline)
-        common = self._common()
-        self._check_year(deadline, runs)
-        if self.problems or not (samples and deadline and runs):
-            return None
-        return Job(samples=samples, deadline_s=deadline, runs_per_year=runs, start_up_s=start_s, **common)
-
-    def training(self) -> Load | None:
-        """Read a training purchase."""
-        samples, deadline = self._count("samples"), self._duration("deadline")
-        epochs = self._count("epochs")
-        runs, start_s = self._setting("runs_per_year", low=1e-3, high=1e6), self._start_up(deadline)
-        scaling = self._setting("scaling", low=0.01, high=1, read=self.fraction)
-        common = self._common(with_growth=False)
+        scaling = self._setting("scaling", low=0.01, high=1, read=self.fraction) if trains else 1.0
+        common = self._common(with_growth=not trains)
         self._check_year(deadline, runs)
         if self.problems or not (samples and deadline and epochs and runs and scaling):
             return None
-        return TrainingPurchase(
-            samples=samples, epochs=epochs, deadline_s=deadline, runs_per_year=runs, scaling_fraction=scaling,
-            start_up_s=start_s, **common,
-        )  # fmt: skip
+        common |= {"samples": samples, "deadline_s": deadline, "runs_per_year": runs, "start_up_s": start_s}
+        return TrainingPurchase(epochs=epochs, scaling_fraction=scaling, **common) if trains else Job(**common)
 
     def _start_up(self, deadline: float | None) -> float:
         """Read how long machines take until they work; even at its longest it leaves time within the deadline. [s]"""
@@ -473,9 +446,7 @@ class _LoadReader(ValueReader):
         spares = self._setting("spares", high=100)
         if spares is not None and spares != int(spares):
             self.refuse(f"{self._kind}.spares", f"must be a whole number of servers, not {spares:g}")
-        spot = self._given.get("allow_spot", False)
-        if not isinstance(spot, bool):
-            self.refuse(f"{self._kind}.allow_spot", f"must be true or false, not {spot!r}")
+        spot = self._flag("allow_spot")
         common = {"utilization_ceiling_fraction": ceiling, "spares": int(spares or 0), "allow_spot": spot}
         if with_growth:
             common["growth_per_year_fraction"] = self._setting("growth_per_year", high=10, read=self.change)
@@ -542,6 +513,20 @@ class _LoadReader(ValueReader):
         if known and not any(known):
             self.refuse("service.daily", "is all zero; some hour must have a load")
         return tuple(known) if len(known) == len(rates) else ()
+
+    def _flag(self, name: str, *, default: bool = False) -> bool:
+        given = self._given.get(name, default)
+        if isinstance(given, bool):
+            return given
+        self.refuse(f"{self._kind}.{name}", f"must be true or false, not {given!r}")
+        return default
+
+    def _whole(self, name: str, *, default: int, most: int) -> int:
+        given = self._given.get(name, default)
+        if type(given) is int and 1 <= given <= most:
+            return given
+        self.refuse(f"{self._kind}.{name}", f"must be a whole number from 1 to {most}, not {given!r}")
+        return default
 
     def _required(self, name: str, what: str) -> bool:
         """Return True if the section holds a key, which is refused as missing otherwise."""
