@@ -148,9 +148,9 @@ def _html(answers: "Sequence[AcceptedMachine]", _question: AcceptQuestion, *, ex
 
 
 def _files(answers: "Sequence[AcceptedMachine]", question: AcceptQuestion) -> Mapping[Path, bytes]:
-    from capplan.app.acceptance.accept import rows_text
+    from capplan.llm.read.serving_rows import rows_text
 
-    return {} if question.rows is None else {question.rows: rows_text(answers[0].runs).encode()}
+    return {} if question.rows is None else {question.rows: rows_text(answers[0].runs, source="acceptance").encode()}
 
 
 def _outcome(accepted: "AcceptedMachine") -> Outcome:

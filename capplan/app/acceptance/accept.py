@@ -1,8 +1,6 @@
 """Compare a delivered machine with a plan: of served language models by benchmarks, of other models by measurements."""
 
-import csv
-import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -30,13 +28,6 @@ from capplan.shapes.codec import from_plain
 from capplan.shapes.plan import fits_on, read_plan
 from capplan.shapes.types import LlmPlanDocument
 from capplan.specs import Gpus
-
-ROW_COLUMNS = (
-    "model", "gpu", "engine", "tp", "pp", "ep", "dp", "weights", "kv", "input_len", "output_len", "concurrency",
-    "request_rate", "ttft_ms", "tpot_ms", "output_tokens_per_s", "quality", "source",
-)  # fmt: skip
-"""The columns that `llm validate`, `llm fit` and `--measured` of plans read."""
-
 
 _METRICS = {"ttft": "TTFT", "tpot": "TPOT", "output_tokens_per_s": "output tokens/s"}
 
@@ -176,29 +167,3 @@ def delivered_here(installed: Sequence[InstalledGpu]) -> tuple[DeliveredGpu, ...
         )
         for device in installed
     )
-
-
-def rows_text(runs: Sequence[MeasuredRun]) -> str:
-    """Return benchmark runs as the CSV of serving runs that the other commands read."""
-    stream = io.StringIO()
-    writer = csv.DictWriter(stream, ROW_COLUMNS, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(_rows(runs))
-    return stream.getvalue()
-
-
-def _rows(runs: Sequence[MeasuredRun]) -> Iterator[dict[str, object]]:
-    for run in runs:
-        ttft_s, tpot_s = run.values.get(Metric.TTFT), run.values.get(Metric.TPOT)
-        yield {
-            "model": run.model, "gpu": run.gpu, "engine": run.engine, "tp": run.sharding.tensor,
-            "pp": run.sharding.pipeline, "ep": run.sharding.expert, "dp": run.sharding.data, "weights": run.weights,
-            "kv": run.kv, "input_len": f"{run.input_len:.6g}", "output_len": f"{run.output_len:.6g}",
-            "concurrency": "" if run.clients is None else f"{run.clients:g}",
-            "request_rate": "" if run.rate_per_s is None else f"{run.rate_per_s:g}",
-            "ttft_ms": "" if ttft_s is None else f"{ttft_s * 1000:.6g}",
-            "tpot_ms": "" if tpot_s is None else f"{tpot_s * 1000:.6g}",
-            "output_tokens_per_s": f"{run.values[Metric.OUTPUT_TOKENS_PER_S]:.6g}"
-            if Metric.OUTPUT_TOKENS_PER_S in run.values else "",
-            "quality": run.quality, "source": f"acceptance, {run.file}",
-        }  # fmt: skip

@@ -1,8 +1,11 @@
 """Read measured serving runs, one a row, and their energy: CSV files, plain or compressed, and ML.ENERGY's."""
 
+import csv
+import io
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
+from operator import attrgetter
 from pathlib import Path
 
 from capplan.llm.core.engines import parse_version, version_of
@@ -89,6 +92,34 @@ def parse_run(row: Mapping[str, str], *, file: str, line: int) -> MeasuredRun:
         file=file,
         line=line,
     )
+
+
+def rows_text(runs: Sequence[MeasuredRun], *, source: str) -> str:
+    """Return runs as a CSV that `read_serving` reads; `source` stands before the name of each run's file."""
+    stream = io.StringIO()
+    writer = csv.writer(stream, lineterminator="\n")
+    writer.writerow([*_COLUMNS, "source"])
+    for run in runs:
+        cells = [read(run) for read in _COLUMNS.values()]
+        writer.writerow([*(f"{cell:.6g}" if type(cell) is float else cell for cell in cells), f"{source}, {run.file}"])
+    return stream.getvalue()
+
+
+_COLUMNS: Mapping[str, Callable[[MeasuredRun], object]] = {
+    **{name: attrgetter(name) for name in ("model", "gpu", "engine")},
+    "tp": attrgetter("sharding.tensor"), "pp": attrgetter("sharding.pipeline"), "ep": attrgetter("sharding.expert"),
+    "dp": attrgetter("sharding.data"),
+    **{name: attrgetter(name) for name in ("weights", "kv", "input_len", "output_len")},
+    "concurrency": attrgetter("clients"), "request_rate": attrgetter("rate_per_s"),
+    "ttft_ms": lambda run: _in_ms(run, Metric.TTFT), "tpot_ms": lambda run: _in_ms(run, Metric.TPOT),
+    "output_tokens_per_s": lambda run: run.values.get(Metric.OUTPUT_TOKENS_PER_S),
+    "quality": attrgetter("quality"),
+}  # fmt: skip
+"""The columns that are written of a run, which are those that `parse_run` reads; what is not known is empty."""
+
+
+def _in_ms(run: MeasuredRun, metric: Metric) -> float | None:
+    return None if metric not in run.values else run.values[metric] * 1000
 
 
 def _format(row: Mapping[str, str], name: str) -> str:
