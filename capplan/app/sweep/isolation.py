@@ -44,19 +44,9 @@ _KINDS: Mapping[Death, FailureKind] = {Death.TIME: FailureKind.TIMEOUT, Death.ME
 """What rows state of a death; of any other one a crash."""
 
 
-def failure_of(died: WorkerDiedError) -> Failed:
-    """Return a worker's death as the rows of a sweep state it."""
-    return Failed(kind=_KINDS.get(died.death, FailureKind.CRASH).value, reason=str(died))
-
-
 def tracing_worker(limits: ModelLimits) -> Worker:
     """Return a process for tracing, whose imports count for no model's time."""
     return Worker(make_tracer, memory_bytes=limits.memory_bytes, environment=ONE_THREAD)
-
-
-def planning_worker(limits: ModelLimits, context: SweepContext) -> Worker:
-    """Return a process for planning."""
-    return Worker(make_planner, context, memory_bytes=limits.memory_bytes, environment=ONE_THREAD)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -159,7 +149,7 @@ def _call(worker: Worker, task: object, time_s: float, stop: Event | None) -> An
     try:
         answer = worker.call_again(task, time_s=time_s, stop=stop)
     except WorkerDiedError as died:
-        raise _FailedError(failure_of(died)) from died
+        raise _FailedError(Failed(kind=_KINDS.get(died.death, FailureKind.CRASH).value, reason=str(died))) from died
     if isinstance(answer, UnexpectedError):
         raise _FailedError(Failed(kind=FailureKind.BUG.value, reason=answer.message))
     return answer
@@ -222,7 +212,7 @@ class _SharedState:
 def _work(shared: _SharedState, context: SweepContext, limits: ModelLimits) -> None:
     """Work on jobs with a process of each stage until none is left."""
     stages = IsolatedStages(
-        planner=planning_worker(limits, context),
+        planner=Worker(make_planner, context, memory_bytes=limits.memory_bytes, environment=ONE_THREAD),
         tracer=tracing_worker(limits),
         limits=limits,
         context=context,

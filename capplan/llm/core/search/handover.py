@@ -41,7 +41,7 @@ def launch_of(fit: DeploymentFit, search: Search) -> Launch:
             max_len=max_len,
             length_why=why,
             assumes_length=not is_stated,
-            planned_len=min(max_len, _planned_len(load)),
+            planned_len=min(max_len, ceil(load.cached_len * (1.0 + load.spread))),
             max_sequences=fit.batch_limit,
             token_budget=int(search.service(deployment).scheduling.token_budget),
             memory_fraction=search.question.utilization_fraction or search.memory.support.facts(engine, None).fraction,
@@ -83,11 +83,6 @@ def _fitting_len(deployment: ServingDeployment, most: int) -> int:
         fits = deployment.sequences_that_fit(middle * _ROUNDING) >= 1
         low, high = (middle, high) if fits else (low, middle - 1)
     return low * _ROUNDING
-
-
-def _planned_len(load: TokenLoad) -> int:
-    """Return the tokens that memory holds of a sequence on average. [tokens]"""
-    return ceil(load.cached_len * (1.0 + load.spread))
 
 
 def longest_request(load: TokenLoad, *, is_stated: bool) -> float:

@@ -307,7 +307,7 @@ def _states(job: TrainingJob, held: StageParameters) -> tuple[float, float, floa
             unsharded = _HALF * held.total + _HALF * max(held.largest_layer, root)
     elif job.states is States.AUTOCAST:
         unsharded = 2.0 * held.largest_layer
-    gradients = shared(gradient, is_shared=by_two and not _accumulates_whole(job))
+    gradients = shared(gradient, is_shared=by_two and not (job.framework.accumulates_whole and job.accumulation > 1))
     if job.optimizer_in_backward:
         gradients = min(gradients, gradient * max(held.largest_matrix, held.embedding, held.head))
     return (shared(weight, is_shared=by_three), 0.0, gradients, shared(state, is_shared=by_one), unsharded)
@@ -326,11 +326,6 @@ def _expanding_bytes(job: TrainingJob, held: StageParameters, constants: MemoryC
 def stays_gathered(job: TrainingJob) -> bool:
     """Return True if FSDP leaves parameters gathered and gradients whole in fp32 until a pipeline's step ends."""
     return job.framework.family is Family.FSDP and job.layout.pipeline > 1 and job.accumulation > 1
-
-
-def _accumulates_whole(job: TrainingJob) -> bool:
-    """Return True if gradients of several micro-batches are summed on every GPU before any is shared."""
-    return job.framework.accumulates_whole and job.accumulation > 1
 
 
 def _adapted_states(job: TrainingJob, held: StageParameters) -> tuple[float, float, float, float, float]:

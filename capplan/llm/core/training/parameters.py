@@ -85,11 +85,6 @@ def count_layer(layer: Layer, hidden_dim: int, cuts: tuple[int, int, int]) -> La
     return LayerCount(dense=dense, experts=experts, matrices=matrices, largest_matrix=largest)
 
 
-def cuts_of(layout: TrainingLayout) -> tuple[int, int, int]:
-    """Return the degrees that cut matrices: tensor, expert and expert-tensor parallelism."""
-    return (layout.tensor, layout.expert, layout.expert_tensor)
-
-
 def layers_per_stage(architecture: Architecture, layout: TrainingLayout) -> list[int]:
     """Return how many layers each pipeline stage has, the larger ones in the middle.
 
@@ -143,7 +138,7 @@ def stage_parameters(job: TrainingJob) -> list[StageParameters]:
     Layers of different kinds are spread evenly, so that a stage has its share of each.
     """
     architecture, layout = job.architecture, job.layout
-    cuts = cuts_of(layout)
+    cuts = (layout.tensor, layout.expert, layout.expert_tensor)
     kinds = [(count_layer(layer, architecture.hidden_dim, cuts), count) for layer, count in architecture.layer_kinds]
     dense = sum(kind.dense * count for kind, count in kinds)
     experts = sum(kind.experts * count for kind, count in kinds)

@@ -259,7 +259,7 @@ def _front(plan: DeploymentPlan) -> Section:
 
 
 def _over_load(report: ServingReport) -> Iterator[Section]:
-    drawn = times_svg(report)
+    drawn = vector(simulation_chart(report.simulation)) if report.simulation is not None else None
     if report.simulation is None or drawn is None:
         return
     simulation = report.simulation
@@ -439,8 +439,3 @@ def front_svg(plan: DeploymentPlan) -> str:
 def _curve(fit: DeploymentFit) -> list[tuple[float, float]]:
     each = fit.sharding.gpus
     return [(1 / point.tpot_s, point.rate_per_s * fit.output_len / each) for point in fit.curve]
-
-
-def times_svg(report: ServingReport) -> str | None:
-    """Draw TTFT and TPOT with their limits over the load of one replica; None where nothing fits."""
-    return vector(simulation_chart(report.simulation)) if report.simulation is not None else None
