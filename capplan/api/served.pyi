@@ -249,7 +249,7 @@ class ServedVerbs:
         power_limit_w: float | str | None = ...,
         gain_fraction: float = ...,
         compare_frameworks: bool = ...,
-        top: int = ...,
+        top: int | None = ...,
         format: str = ...,
     ) -> Any:
         """Estimate latency and throughput over batch sizes, with intervals, the knee and what binds."""

@@ -72,7 +72,7 @@ def explained(asked: Iterable[str] = ()) -> dict[str, dict[str, str]]:
         kept = {
             word: meaning
             for word, meaning in words.items()
-            if not wanted or any(each in word.casefold() for each in wanted)
+            if not wanted or any(each in word.casefold() or each in screen for each in wanted)
         }
         if kept:
             found[screen] = kept

@@ -41,6 +41,9 @@ def _of_last(name: str, kind: Any) -> Typed:
     return reads(kind, lambda report: getattr(report.curve[-1], name))
 
 
+_MOST_LISTED = 20
+
+
 def _costliest(kind: Any, name: str) -> Typed:
     return reads(tuple[kind, ...], lambda report, asked: attrgetter(name)(report.breakdown)[: asked[1]])
 
@@ -134,7 +137,7 @@ ESTIMATE: Final = Shape("EstimateDocument", EstimateAnswer, "What `capplan estim
 # fmt: on
 
 
-def estimate_document(answer: EstimateAnswer, *, top: int) -> "EstimateDocument":
+def estimate_document(answer: EstimateAnswer, *, top: int | None) -> "EstimateDocument":
     """Return the estimates of a model on several GPUs, with the `top` costliest kernels and modules, as a document."""
-    document: EstimateDocument = ESTIMATE.document(answer, (answer, top))
+    document: EstimateDocument = ESTIMATE.document(answer, (answer, _MOST_LISTED if top is None else top))
     return document

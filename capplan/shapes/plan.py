@@ -143,11 +143,16 @@ def latency_span(fit: Fit) -> str:
     return f"{format_seconds(latency.low)} to {format_seconds(latency.high)}"
 
 
-def latency_ends(fit: Fit) -> str:
-    """Write both ends of the latency, their unit once where it is the same."""
-    low, high = format_seconds(fit.latency.latency_s.low), format_seconds(fit.latency.latency_s.high)
+def ends_words(interval: Interval) -> str:
+    """Write both ends of a time, their unit once where it is the same."""
+    low, high = format_seconds(interval.low), format_seconds(interval.high)
     number, _, unit = low.partition(" ")
     return f"{number if high.endswith(f' {unit}') else low} … {high}"
+
+
+def latency_ends(fit: Fit) -> str:
+    """Write both ends of the latency."""
+    return ends_words(fit.latency.latency_s)
 
 
 def largest_batch(fit: Fit) -> str:

@@ -62,8 +62,10 @@ class EstimateQuestion(
         Option(is_usual=True, help="Set eager, compiled, layouts and precisions side by side.", topic=Topic.ANSWER),
     ] = False
     top: Annotated[
-        int, Meta(ge=0), in_answer("How many of the costliest kernels and modules to list.", shows_default=True)
-    ] = 20
+        int | None,
+        Meta(ge=0),
+        in_answer("How many of the costliest kernels and modules to list; 5 in a table and 20 in JSON by default."),
+    ] = None
     plot: Annotated[Path | None, picture_file("Plot the curves; of a pipeline, its parts over time.")] = None
     roofline: Annotated[Path | None, picture_file("Plot the roofline.")] = None
 

@@ -17,12 +17,13 @@ from capplan.core.latency.breakdown import (
 )
 from capplan.core.latency.calibration import Calibration
 from capplan.core.latency.kernel_time import PeakUse
-from capplan.core.latency.types import EVIDENCE_WORDS, LatencyEstimate
+from capplan.core.latency.types import EVIDENCE_WORDS, Binding, LatencyEstimate
 from capplan.core.plan.estimate import EstimateAnswer, EstimateReport
 from capplan.core.power import StepEnergy
 from capplan.core.workload import precision_label
 from capplan.report.sections import Block, Column, Lines, Section, Table, data, figure, sentence, words
 from capplan.report.text.answer import energy_data
+from capplan.shapes.plan import ends_words
 from capplan.units import (
     format_bytes,
     format_bytes_per_s,
@@ -37,6 +38,8 @@ from capplan.units import (
 )
 
 _BATCHING_HELPS = 1.2
+_MOST_LISTED = 5
+"""Kernels and modules that are listed where nobody asked for a number."""
 
 
 _OVER_BOUND = (
@@ -45,14 +48,17 @@ _OVER_BOUND = (
 )
 
 
-def estimate_sections(answer: EstimateAnswer, *, top: int, explain: bool) -> list[Section]:
+def estimate_sections(answer: EstimateAnswer, *, top: int | None, explain: bool) -> list[Section]:
     """Return estimates of one model, one GPU after the other; a CSV has a row per GPU and batch."""
     reports = answer.reports
     batch = reports[0].curve[-1].batch
     points = [(report, point) for report in reports for point in report.curve]
     energy = energy_data(_energy, points)
     return [
-        *(_section(report, top=top, explain=explain, calibration=answer.calibration) for report in reports),
+        *(
+            _section(report, top=_MOST_LISTED if top is None else top, explain=explain, calibration=answer.calibration)
+            for report in reports
+        ),
         *(
             Section([Lines([f"every way to run it on {gpu} at batch {batch}"]), Table(_RUNS, runs)])
             for gpu, runs in answer.compared.items()
@@ -71,17 +77,17 @@ def _section(report: EstimateReport, *, top: int, explain: bool, calibration: Ca
     precision = precision_label(workload.precision, report.dtype)
     words = (precision, workload.layout, workload.framework, workload.release, report.host)
     conditions = ", ".join(word for word in words if word)
-    evidence = f"evidence: {EVIDENCE_WORDS[last.evidence]} ({last.evidence_reason})"
+    evidence = f"speed from: {EVIDENCE_WORDS[last.evidence]} ({last.evidence_reason})"
     if energy := report.energy.get(last.batch):
         evidence += f"; power: {energy.evidence}"
     caution = [sentence(report.caution)] if report.caution else []
-    shares = [figure(name, _binding_share(index), format_fraction) for index, name in enumerate(_BINDINGS)]
+    title = f"{report.model} · {report.input} on {breakdown.gpu.name}: {conditions}"
+    sentences = [sentence for sentence in (_knee_sentence(report), _device_sentence(report)) if sentence]
     blocks: list[Block] = [
-        Lines([f"{report.model} · {report.input} on {breakdown.gpu.name}: {conditions}", *caution, evidence]),
-        Table([*_CURVE, *_energy_columns(report), *shares], report.curve),
+        Lines([title, *caution, *sentences, evidence]),
+        Table([*_curve(report), *_energy_columns(report), *_LIMITED], report.curve),
     ]
-    if sentences := [sentence for sentence in (_knee_sentence(report), _device_sentence(report)) if sentence]:
-        blocks.append(Lines(sentences))
+    blocks += _advice_blocks(report)
     if top:
         blocks.append(Lines([f"costliest kernels at batch {breakdown.batch}"]))
         blocks.append(Table(_KERNELS, breakdown.kernels[:top], is_attached=True))
@@ -89,11 +95,6 @@ def _section(report: EstimateReport, *, top: int, explain: bool, calibration: Ca
             blocks.append(Lines(_OVER_BOUND))
         blocks.append(Lines([f"costliest modules at batch {breakdown.batch}"]))
         blocks.append(Table(_MODULES, breakdown.modules[:top], is_attached=True))
-    if report.advice:
-        changes = [_advice_words(advice) for advice in report.advice if advice.gpu is None]
-        others = [_advice_words(advice) for advice in report.advice if advice.gpu is not None]
-        heads = ((f"what would help at batch {breakdown.batch}", changes), ("on another GPU, as asked for", others))
-        blocks.append(Lines([words for head, lines in heads if lines for words in (head, *lines)]))
     if explain:
         blocks.append(Lines(explain_classic_bound(report.classic, breakdown.gpu)))
         blocks.append(Lines(explain_latency(breakdown, last, calibration=calibration)))
@@ -101,6 +102,15 @@ def _section(report: EstimateReport, *, top: int, explain: bool, calibration: Ca
         follows_lines = isinstance(blocks[-1], Lines)
         blocks.append(Lines([f"note: {note}" for note in last.notes], is_attached=follows_lines))
     return Section(blocks)
+
+
+def _advice_blocks(report: EstimateReport) -> list[Block]:
+    """Return what would be faster: other settings, and other GPUs."""
+    changes = [_advice_words(advice) for advice in report.advice if advice.gpu is None]
+    others = [_advice_words(advice) for advice in report.advice if advice.gpu is not None]
+    heads = ((f"faster at batch {report.breakdown.batch}", changes), ("on another GPU, as asked for", others))
+    found = [words for head, lines in heads if lines for words in (head, *lines)]
+    return [Lines(found)] if found else []
 
 
 def _advice_words(advice: SpeedAdvice) -> str:
@@ -114,19 +124,30 @@ def _cost(advice: SpeedAdvice) -> str:
     return f", USD {advice.usd_per_million_samples:.3g} per million samples{now}"
 
 
-def _binding_share(index: int) -> Callable[[LatencyEstimate], float]:
-    return lambda point: point.share_by_binding[index][1]
+_BINDING_WORDS = {
+    Binding.COMPUTE: "computing",
+    Binding.BANDWIDTH: "memory bandwidth",
+    Binding.LAUNCHES: "the CPU that launches kernels",
+}
 
 
-_BINDINGS = ("compute", "bandwidth", "launches")
-_CURVE: tuple[Column[LatencyEstimate], ...] = (
-    figure("batch", lambda point: point.batch),
-    figure("latency", lambda point: point.latency_s.expected, format_seconds),
-    figure("90 % from", lambda point: point.latency_s.low, format_seconds),
-    figure("to", lambda point: point.latency_s.high, format_seconds),
-    figure("samples/s", lambda point: point.throughput_per_s.expected, format_rate),
-    figure("bound", lambda point: point.bound_s, format_seconds),
-)
+def _limited_by(point: LatencyEstimate) -> str:
+    """Return what most of a batch's time goes to, with its share."""
+    binding, share = max(point.share_by_binding, key=lambda item: item[1])
+    return f"{_BINDING_WORDS[binding]} ({share:.0%})"
+
+
+def _curve(report: EstimateReport) -> tuple[Column[LatencyEstimate], ...]:
+    return (
+        figure("batch", lambda point: point.batch),
+        figure("per batch", lambda point: point.latency_s.expected, format_seconds),
+        figure("90 % within", lambda point: ends_words(point.latency_s)),
+        figure(f"{report.input.unit}s/s", lambda point: point.throughput_per_s.expected, format_rate),
+        figure("bound", lambda point: point.bound_s, format_seconds),
+    )
+
+
+_LIMITED: tuple[Column[LatencyEstimate], ...] = (words("limited by", _limited_by),)
 _IN_CACHE = 0.005
 """Below this share of its time a bound says nothing: the data stay in the L2 cache, whose rate nobody prints."""
 
@@ -165,8 +186,7 @@ _RUNS: tuple[Column[ComparedRun], ...] = (
     words("layout", lambda run: run.workload.layout.value),
     words("precision", lambda run: run.workload.precision.value),
     figure("latency", _of_run(lambda estimate: estimate.latency_s.expected), format_seconds),
-    figure("90 % from", _of_run(lambda estimate: estimate.latency_s.low), format_seconds),
-    figure("to", _of_run(lambda estimate: estimate.latency_s.high), format_seconds),
+    figure("90 % within", _of_run(lambda estimate: ends_words(estimate.latency_s))),
     figure("samples/s", _of_run(lambda estimate: estimate.throughput_per_s.expected), format_rate),
     figure("gain", lambda run: run.gain, "×{:.2f}".format),
     words("calibrated", _of_run(lambda estimate: estimate.calibration or "no")),
@@ -221,7 +241,7 @@ def _knee_sentence(report: EstimateReport) -> str:
     helps = f"batching gains ×{gain:.1f}" if gain >= _BATCHING_HELPS else f"batching hardly helps (×{gain:.2f})"
     largest = " (the largest asked for: the knee may lie higher)" if knee == report.curve[-1].batch else ""
     return (
-        f"knee at batch {knee}{largest}: from there doubling gains under {format_fraction(report.gain_fraction)}; "
+        f"take batch {knee}{largest}: from this knee on doubling gains under {format_fraction(report.gain_fraction)}; "
         f"95 % of the best throughput from batch {full}; {helps}"
     )
 
@@ -232,8 +252,8 @@ def _device_sentence(report: EstimateReport) -> str:
     if first == report.curve[0].batch or report.workload.framework.is_replayed:
         return ""
     if first is None:
-        return f"the host's launches decide up to batch {report.curve[-1].batch}, the largest asked for"
-    return f"the host's launches decide below batch {first}, the device from there on"
+        return f"up to batch {report.curve[-1].batch}, the largest asked for, the CPU that launches kernels decides"
+    return f"below batch {first} the CPU that launches kernels decides, the GPU from there on"
 
 
 def explain_latency(step: StepBreakdown, estimate: LatencyEstimate, *, calibration: Calibration | None) -> list[str]:

@@ -64,7 +64,7 @@ def money_lines(fleet: PlannedFleet) -> Iterator[str]:
             drawn = f"; the GPUs draw {format_watts(power.expected)} ({ends})"
         yield (
             f"Energy: {money.joules_per_output_token:.3g} J per {unit}, "
-            f"{money.joules_per_output_token / 3.6:.3g} kWh per million, from the socket of the building{drawn}"
+            f"{money.joules_per_output_token / 3.6:.3g} kWh per million, drawn from the wall, with cooling{drawn}"
         )
     if money.payments:
         first = money.payments[0]

@@ -13,6 +13,7 @@ from capplan.llm.core.fleet.money import PlannedFleet
 from capplan.llm.core.serving.asked import ServingTask, Statistic
 from capplan.llm.core.serving.energy import ServingEnergy
 from capplan.report.sections import Column, Line, Span, Style, Table, figure, line, words
+from capplan.report.text.answer import WORDS_HINT
 from capplan.report.text.gpus import local_words
 from capplan.report.text.llm.money import money_lines
 from capplan.report.text.llm.plan import (
@@ -112,7 +113,7 @@ def _taken(fleet: PlannedFleet, best: DeploymentFit, width: int) -> Iterator[Lin
     redundancy = f", {best.needed} needed and {spare} spare" if spare else ""
     yield from _labelled(
         "Take",
-        f"{best.gpu}: {best.words}{redundancy}, {shared_words(best.sharding)}, {best.engine}, weights {best.weights}",
+        f"{best.gpus} × {best.gpu}: {_servers(best)}{redundancy}, weights {best.weights}",
         width,
     )
     yield from _labelled("Rent", offer_words(best).removeprefix("Rent ") + ".", width)
@@ -131,6 +132,15 @@ def _taken(fleet: PlannedFleet, best: DeploymentFit, width: int) -> Iterator[Lin
     yield from _labelled("Why", _why(plan, best), width)
 
 
+def _servers(best: DeploymentFit) -> str:
+    """Return the servers of a fleet in words: one on each GPU, or on several GPUs that share the model."""
+    each, shared = best.sharding.gpus, shared_words(best.sharding)
+    if each == 1 and best.sharding.offload is None:
+        return f"one {best.engine} server on each" if best.replicas > 1 else f"one {best.engine} server"
+    where = counted(each, "GPU")
+    return f"{counted(best.replicas, f'{best.engine} server')} on {where}{' each' * (best.replicas > 1)} ({shared})"
+
+
 def _cost(plan: DeploymentPlan, best: DeploymentFit, hours: float) -> str:
     """Describe the cost of a deployment that is rented for some hours a year."""
     hourly = best.usd_per_hour
@@ -140,7 +150,7 @@ def _cost(plan: DeploymentPlan, best: DeploymentFit, hours: float) -> str:
     if plan.load.task is not ServingTask.GENERATE:
         return f"{text}, {best.usd_per_million_tokens:.3g} USD per million tokens"
     split = best.split_usd_per_million
-    parts = f" ({split[0]:.3g} in and {split[1]:.3g} out by busy time)" if split else ""
+    parts = f" (or {split[0]:.3g} for input and {split[1]:.3g} for output, each by the time it takes)" if split else ""
     return f"{text}, {best.usd_per_million_output_tokens:.3g} USD per million output tokens{parts}"
 
 
@@ -186,17 +196,20 @@ def _limiting(plan: DeploymentPlan, best: DeploymentFit) -> str:
         )  # fmt: skip
     names = ("TTFT", "TPOT", "the whole answer")
     kept, asked = ((bounds.ttft_s, bounds.tpot_s, bounds.e2e_s) for bounds in (held, limits))
-    sure = "" if certainty == 0.5 else f" with {certainty:.0%} certainty"
+    sure = "" if certainty == 0.5 else f" ({certainty:.0%} sure)"
     shares = [
-        (value / most, f"{name}: {format_seconds(value / most * limit)}{sure} of {format_seconds(limit)}")
+        (
+            value / most,
+            f"{name}: {format_seconds(value / most * limit)}{sure}, {format_seconds(limit)} allowed",
+        )
         for name, value, most, limit in zip(names, times, kept, asked, strict=True)
         if most is not None and limit is not None
     ]
     memory = best.running / max(best.memory.sequences_that_fit, 1)
     shares.append((memory, f"memory: {best.running:.0f} of {best.memory.sequences_that_fit:,} sequences that fit"))
-    share, text = max(shares)
+    _, text = max(shares)
     carried = f"{format_rate(best.max_rate_per_s * best.replicas)} requests/s can be carried"
-    return f"{text} ({share:.0%}); {carried}"
+    return f"{text}; {carried}"
 
 
 def _why(plan: DeploymentPlan, best: DeploymentFit) -> str:
@@ -206,17 +219,17 @@ def _why(plan: DeploymentPlan, best: DeploymentFit) -> str:
         others += f" and were measured on their like ({weaker.gpu} at {weaker.usd_per_hour:,.2f} USD/h was not)"
     ties = tied_engines(plan)
     tied = (
-        f" {' and '.join(ties)} tie{'' if len(ties) > 1 else 's'} within the interval: take what you know."
+        f" {' and '.join(ties)} {'is' if len(ties) == 1 else 'are'} as good within the ranges: take what you know."
         if ties
         else ""
     )
     limited = plan.limits.are_set
     sure = (
-        "the limits hold at the slow end of the intervals, too; "
+        "the limits hold at the slow end of the ranges, too; "
         if best.holds_at_worst
-        else "the limits do not hold at the slow end of the intervals; "
+        else "the limits do not hold at the slow end of the ranges; "
     )
-    return f"{others}; {sure if limited else ''}{best.evidence}.{tied}"
+    return f"{others}; {sure if limited else ''}times known from: {best.evidence}.{tied}"
 
 
 _COLUMNS: tuple[Column[DeploymentFit], ...] = (
@@ -258,7 +271,9 @@ def _rest(fleet: PlannedFleet, width: int) -> Iterator[Line]:
         yield from _labelled("Note", note, width, most=_MOST_LINES_OF_A_NOTE)
     lacking = len(plan.gpus_without_fit)
     failing = f"; {counted(lacking, 'GPU')} {'does' if lacking == 1 else 'do'} not carry it" if lacking else ""
-    yield from _labelled("More", f"⟨all⟩ shows {len(plan.fits)} deployments and what is assumed{failing}", width)
+    yield from _labelled(
+        "More", f"⟨all⟩ shows {len(plan.fits)} deployments and what is assumed{failing}. {WORDS_HINT} llm", width
+    )
 
 
 def _money(fleet: PlannedFleet, width: int, *, labels: Collection[str] = ()) -> Iterator[Line]:

@@ -140,7 +140,7 @@ def _duration(time_s: float) -> str:
 
 
 def _usd(amount: float) -> str:
-    return f"${amount:,.0f}" if amount >= 100 else f"${amount:.2f}"
+    return f"{amount:,.0f}" if amount >= 100 else f"{amount:.2f}"
 
 
 def training_estimate_sections(answer: PricedTraining, *, shows_launch: bool = False) -> list[Section]:
@@ -190,10 +190,10 @@ def _figures(answer: PricedTraining) -> list[tuple[str, str]]:
             ("GPU hours", _range(run.gpu_hours, _tokens)),
         ]
     if answer.usd is not None and answer.offer is not None:
-        price = f"at ${answer.offer.usd_per_hour:.2f} per GPU and hour, {answer.offer.machine_words}"
+        price = f"USD at {answer.offer.usd_per_hour:.2f} per GPU and hour, {answer.offer.machine_words}"
         rows.append(("money", f"{_range(answer.usd, _usd)} {price}"))
     if run is not None:
-        cost = "" if answer.campaign_usd is None else f", {_range(answer.campaign_usd, _usd)}"
+        cost = "" if answer.campaign_usd is None else f", {_range(answer.campaign_usd, _usd)} USD"
         rows.append(("whole campaign", f"{_range(run.campaign_s, _duration)}{cost}"))
     if answer.energy_j is not None:
         rows.append(("energy of the GPUs", _range(answer.energy_j, _energy)))
@@ -317,16 +317,16 @@ _PLANNED: tuple[Column[_Planned], ...] = (
     figure("GPUs", lambda row: row[1].job.layout.gpus, name="gpus"),
     words("GPU", lambda row: row[1].gpu_id, name="gpu"),
     words("layout", lambda row: row[1].job.layout.words, name="layout"),
-    figure("micro", lambda row: row[1].job.micro_batch, name="micro_batch"),
-    words("recompute", lambda row: row[1].job.recompute.value, name="recompute"),
+    figure("micro", lambda row: row[1].job.micro_batch, name="micro_batch", rank=4),
+    words("recompute", lambda row: row[1].job.recompute.value, name="recompute", rank=3),
     figure("tokens/s", lambda row: row[1].estimate.tokens_per_s.expected, _tokens, name="tokens_per_s"),
     figure("MFU", lambda row: row[1].estimate.rates.mfu_fraction, format_fraction, name="mfu", unknown="–"),
-    figure("peak", lambda row: row[1].estimate.memory.peak.expected, format_bytes, name="peak_bytes", rank=2),
+    figure("peak", lambda row: row[1].estimate.memory.peak.expected, format_bytes, name="peak_bytes", rank=5),
     figure("fits", lambda row: row[1].fit_probability, _percent, name="fit_probability"),
     figure(
         "time", lambda row: row[1].run.wall_s.expected if row[1].run else None, _duration, name="wall_s", unknown="–"
     ),
-    figure("money", lambda row: row[1].usd.expected if row[1].usd else None, _usd, name="usd", unknown="–"),
+    figure("USD", lambda row: row[1].usd.expected if row[1].usd else None, _usd, name="usd", unknown="–"),
 )
 
 
@@ -364,8 +364,20 @@ def _chosen_notes(plan: TrainingPlan, chosen: Sequence[tuple[str, PricedTraining
                 kept = run.in_time_probability(plan.asked.deadline_s)
                 chance = "over 99 %" if kept > 0.99 else _percent(kept)
                 limit += f", and within the deadline with a probability of {chance}"
-        notes.append(limit + ".")
+        notes.append(f"{limit}; {_rent_words(priced)}.")
     return notes
+
+
+def _rent_words(priced: PricedTraining) -> str:
+    """Return what a run's machines cost an hour, who rents them out, and how many of their GPUs stay idle."""
+    offer, gpus = priced.offer, priced.job.layout.gpus
+    machines = offer.machines_for(gpus) if offer is not None else None
+    if offer is None or machines is None:
+        return "no price is known: ask for a quote"
+    held = machines * offer.instance_gpus
+    idle = f", although {held - gpus} of their {held} GPUs stay idle" if held > gpus else ""
+    usd = machines * offer.usd_per_machine_hour
+    return f"rented at {usd:,.2f} USD/h ({offer.provider}, price of {offer.date}){idle}"
 
 
 def _plan_notes(plan: TrainingPlan) -> list[str]:
