@@ -163,7 +163,7 @@ def test_models_are_filtered_by_conditions():
     assert "deepseek-v3" in both
     assert "mixtral-8x7b" not in both
     listed = json.loads(run("models", "--where", "weights = mxfp4", "--json").stdout)["models"]
-    assert {each["name"] for each in listed} == {"gpt-oss-20b", "gpt-oss-120b"}
+    assert {each["name"] for each in listed} == {"gpt-oss-20b", "gpt-oss-120b", "kimi-k3"}
     for bad in ("params", "colour = red", "params < many", "moe = perhaps", "attention < mla"):
         assert run("models", "--where", bad).exit_code == 2
 
