@@ -22,7 +22,7 @@ from capplan.app.sweep.grid import Columns
 from capplan.app.sweep.records import PARTIAL, Unit
 from capplan.app.sweep.schema import PLANNED_COLUMNS, ColumnType
 from capplan.app.sweep.store import ROWS_PER_FILE, WRITERS, SweepStore, Wanted
-from capplan.processes.supervisor import resident_bytes
+from capplan.processes.system import resident_bytes
 
 BATCHES = [2**power for power in range(11)]
 WORKLOAD = "fp32-eager-nchw-inference"

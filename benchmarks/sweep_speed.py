@@ -23,7 +23,7 @@ from pathlib import Path
 from resource import RUSAGE_CHILDREN, getrusage
 
 from capplan.app.sweep.results import read_sweep
-from capplan.processes.supervisor import resident_bytes
+from capplan.processes.system import resident_bytes
 from capplan.specs import load_gpus
 
 BATCHES = [2**power for power in range(11)]

@@ -83,14 +83,21 @@ def open_file(path: Path) -> BinaryIO:
     Raises:
         OSError: it cannot be opened, or it is a pipe or a socket, whose other end may never write.
     """
-    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0))
+    waits_not = getattr(os, "O_NONBLOCK", 0)
+    try:
+        descriptor = os.open(path, os.O_RDONLY | waits_not | getattr(os, "O_CLOEXEC", 0))
+    except PermissionError:
+        if path.is_dir():  # Windows opens no folder
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path)) from None
+        raise
     try:
         mode = os.fstat(descriptor).st_mode
         if stat.S_ISDIR(mode):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
         if (stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)) and not _is_descriptor(_follow(path)):
             raise OSError(errno.EINVAL, "it is a pipe and not a file", str(path))
-        os.set_blocking(descriptor, True)
+        if waits_not:
+            os.set_blocking(descriptor, True)
     except BaseException:
         os.close(descriptor)
         raise
@@ -264,7 +271,7 @@ def _is_in_place(path: Path) -> bool:
 
 def _write_in_place(path: Path, content: bytes) -> None:
     """Write to a device, a pipe or a descriptor; appending, so that what a redirected stdout holds is kept."""
-    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
+    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | getattr(os, "O_CLOEXEC", 0))
     with os.fdopen(descriptor, "wb") as stream:
         stream.write(content)
 

@@ -2,6 +2,7 @@
 
 import gc
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+from capplan.processes.system import cores, memory_bytes
 from capplan.specs.gpus import load
 from tests.skips import SkipReport, skip_what_is_missing
 
@@ -52,9 +54,17 @@ def pytest_xdist_auto_num_workers() -> int:
     chosen = os.environ.get("CAPPLAN_TEST_WORKERS")
     if chosen:
         return int(chosen)
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    memory_bytes = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    return max(1, min(cores, memory_bytes // WORKER_BYTES))
+    return max(1, min(cores(), (memory_bytes() or WORKER_BYTES) // WORKER_BYTES))
+
+
+def pytest_ignore_collect(collection_path: Path) -> bool | None:
+    """Leave out, on Windows, a file of tests that imports a module which only other systems have."""
+    if sys.platform != "win32" or collection_path.suffix != ".py":
+        return None
+    needs = re.search(
+        r"^(import|from) (resource|fcntl|pty|termios)\b", collection_path.read_text("utf-8"), re.MULTILINE
+    )
+    return True if needs else None
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -5,11 +5,15 @@ time for the same work. What is worth a test takes hundreds of times as much whe
 """
 
 import math
-import resource
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+
+try:
+    import resource
+except ModuleNotFoundError:  # Windows counts no memory of a process for Python; time is limited there alone
+    resource = None  # type: ignore[assignment]
 
 RSS_UNIT_BYTES = 1 if sys.platform == "darwin" else 1024
 """What `ru_maxrss` counts in. [bytes]"""
@@ -34,9 +38,13 @@ def within(*, cpu_s: float = math.inf, grown_bytes: float = math.inf) -> Iterato
         cpu_s: processor time of this process that the block comes nowhere near. [s]
         grown_bytes: memory above the highest use before the block that it comes nowhere near. [bytes]
     """
-    highest, began_s = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time()
+    highest, began_s = _highest(), time.process_time()
     yield
     taken_s = time.process_time() - began_s
-    grown = RSS_UNIT_BYTES * (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - highest)
+    grown = RSS_UNIT_BYTES * (_highest() - highest)
     assert taken_s < cpu_s, f"took {taken_s:.2f} s of the processor, more than {cpu_s:g} s"
     assert grown < grown_bytes, f"took {grown / 1e6:.0f} MB, more than {grown_bytes / 1e6:.0f} MB"
+
+
+def _highest() -> int:
+    return 0 if resource is None else resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

@@ -129,6 +129,8 @@ def _checked_results(folder: Path | None) -> Path | None:
 def _greeting(address: str, settings: "Settings") -> str:
     """Return what is served, and where."""
     access = "no token is needed" if settings.token is None else "a token is needed"
+    from capplan.processes.system import lacks
+
     lines = [
         f"capplan serves at {address} ({access})",
         f"  page     {address}",
@@ -141,6 +143,7 @@ def _greeting(address: str, settings: "Settings") -> str:
         lines.append(f"  results  {address}results, of the sweep in {settings.results}")
     lines += [f"  prices   {path}, laid over the built-in ones" for path in settings.prices]
     lines += [f"  GPUs     {path}, laid over the built-in ones" for path in settings.specs]
+    lines += [less] if (less := lacks()) is not None else []
     return "\n".join([*lines, "Press Ctrl-C to end; what runs is finished first."]) + "\n"
 
 

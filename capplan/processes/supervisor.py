@@ -6,10 +6,11 @@ or a fork of a process that has loaded the libraries already. `tests/processes` 
 """
 
 import contextlib
+import hmac
 import json
 import multiprocessing
 import os
-import signal
+import secrets
 import socket
 import subprocess
 import sys
@@ -23,6 +24,7 @@ from pathlib import Path
 from threading import Event
 from typing import IO, Any, Final, Protocol
 
+from capplan.processes.system import IS_WINDOWS, KILLED, OUT_OF_TIME, end, name_of_end, resident_bytes
 from capplan.processes.worker import Ready, main_of_fork
 from capplan.units import format_bytes
 
@@ -33,8 +35,9 @@ ONE_THREAD: Final[Mapping[str, str]] = dict.fromkeys(
 _PROGRAM = """
 import json, sys
 sys.path[:] = json.loads(sys.argv[2])
-from capplan.processes.worker import main
-main(int(sys.argv[1]))
+from capplan.processes.system import IS_WINDOWS, KILLED, OUT_OF_TIME, can_fork, end, name_of_end, resident_bytes
+from capplan.processes.worker import main, main_of_port
+{"socket": main, "port": main_of_port}[sys.argv[1]](int(sys.argv[3]))
 """
 """Imports from where this process imports. A module run by `-m` would have its types in `__main__`, which no other
 process knows; PYTHONPATH is left alone, because kept traces depend on it."""
@@ -102,7 +105,11 @@ class Template:
     """A process that imports modules once, and from which workers are forked."""
 
     def __init__(self, *modules: str) -> None:
-        """Store the modules to import; the process starts with the first fork."""
+        """Store the modules to import; the process starts with the first fork.
+
+        Raises:
+            ValueError: This system has no forks.
+        """
         self._context = multiprocessing.get_context("forkserver")
         self._context.set_forkserver_preload(list(modules))
 
@@ -150,7 +157,7 @@ class _Forked:
         self._process.join()
         status = self._process.exitcode
         assert status is not None
-        return -signal.SIGKILL if status == _LOST_STATUS else status
+        return KILLED if status == _LOST_STATUS else status
 
 
 class Worker:
@@ -198,11 +205,14 @@ class Worker:
         """Start the process, and wait until it has loaded what its tasks need."""
         self.close()
         self._ended = None
-        ours, theirs = socket.socketpair()
-        self._connection = Connection(ours.detach())
         try:
-            with theirs:
-                self._process = self._fork(theirs) if self._template is not None else self._spawn(theirs)
+            if IS_WINDOWS:
+                self._connection = Connection(self._spawned_on_port().detach())
+            else:
+                ours, theirs = socket.socketpair()
+                self._connection = Connection(ours.detach())
+                with theirs:
+                    self._process = self._fork(theirs) if self._template is not None else self._spawn(theirs)
         except (OSError, EOFError) as error:  # the system is short of processes, or the template has just died
             self.close()
             raise WorkerDiedError(Death.KILLED, f"its process could not be started ({error})", began=False) from error
@@ -266,11 +276,7 @@ class Worker:
         if process is None or process.poll() is not None:
             return
         self._ended = self._ended or (death, reason)
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            try:
-                os.killpg(process.pid, signal.SIGKILL)
-            except ProcessLookupError:  # a fork that has not made its own group yet
-                os.kill(process.pid, signal.SIGKILL)
+        end(process.pid)
 
     def close(self) -> None:
         """End the process and wait for it."""
@@ -292,16 +298,41 @@ class Worker:
             return self._template.fork(connection)
 
     def _spawn(self, theirs: socket.socket) -> _Process:
+        return self._popen("socket", theirs.fileno(), pass_fds=[theirs.fileno()], start_new_session=True)
+
+    def _spawned_on_port(self) -> socket.socket:
+        """Start a process that inherits no socket, and return the connection that it has made.
+
+        It shows a key that it is given over its standard input: whoever else connects to the port is sent away.
+        """
+        key = secrets.token_bytes(32)
+        with socket.create_server(("127.0.0.1", 0)) as listening:
+            started = self._popen("port", listening.getsockname()[1], stdin=subprocess.PIPE)
+            self._process = started
+            assert started.stdin is not None
+            with started.stdin as standard_input:
+                standard_input.write(key)
+            listening.settimeout(_POLL_S)
+            deadline_s = time.monotonic() + _LONGEST_START_S
+            while started.poll() is None and time.monotonic() < deadline_s:
+                with contextlib.suppress(TimeoutError):
+                    connected, _ = listening.accept()
+                    connected.settimeout(_END_S)
+                    if hmac.compare_digest(connected.recv(len(key), socket.MSG_WAITALL), key):
+                        connected.settimeout(None)
+                        return connected
+                    connected.close()
+        raise EOFError("it did not connect")
+
+    def _popen(self, way: str, number: int, **options: Any) -> "subprocess.Popen[bytes]":
         self._stderr = tempfile.TemporaryFile() if self._keeps_stderr else None  # noqa: SIM115 - closed with the worker
         paths = [path or str(Path.cwd()) for path in sys.path]
         return subprocess.Popen(
-            [sys.executable, "-c", _PROGRAM, str(theirs.fileno()), json.dumps(paths)],
-            stdin=subprocess.DEVNULL,
+            [sys.executable, "-c", _PROGRAM, way, json.dumps(paths), str(number)],
             stdout=subprocess.DEVNULL if self._keeps_stderr else 2,
             stderr=self._stderr,
-            pass_fds=[theirs.fileno()],
-            start_new_session=True,
             env={**os.environ, **self._environment},
+            **{"stdin": subprocess.DEVNULL, **options},
         )
 
     def _death(self, *, began: bool) -> WorkerDiedError:
@@ -310,13 +341,12 @@ class Worker:
         status = self._status_of_the_end()
         if self._ended is not None:
             death, reason = self._ended
-        elif status == -signal.SIGKILL:
+        elif status == KILLED:
             death, reason = Death.KILLED, "its process was killed by SIGKILL"
-        elif status == -signal.SIGXCPU:
+        elif status == OUT_OF_TIME:
             death, reason = Death.TIME, "its process used up its time of the processor"
         else:
-            how = f"was killed by {signal.Signals(-status).name}" if status < 0 else f"ended with status {status}"
-            death, reason = Death.CRASH, f"its process {how}{self._last_words()}"
+            death, reason = Death.CRASH, f"its process {name_of_end(status)}{self._last_words()}"
         self.close()
         return WorkerDiedError(death, reason, began=began)
 
@@ -337,28 +367,3 @@ class Worker:
         self._stderr.seek(max(0, self._stderr.tell() - 10_000))
         lines = self._stderr.read().decode(errors="replace").strip().splitlines()
         return f": {lines[-1].strip()[:_SHOWN_STDERR]}" if lines else ""
-
-
-def cores() -> int:
-    """Return the number of cores that this process may use."""
-    with contextlib.suppress(AttributeError):  # macOS does not report it
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
-def resident_bytes(pid: int | None) -> int:
-    """Return the memory that a process holds; 0 if the system does not report it. [bytes]"""
-    try:
-        pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
-    except (OSError, ValueError, IndexError):
-        return 0
-    return pages * os.sysconf("SC_PAGE_SIZE")
-
-
-def processor_s(pid: int | None) -> float:
-    """Return the time of the processor that a process has used; 0 if the system does not report it. [s]"""
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return 0.0
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

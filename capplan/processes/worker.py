@@ -4,18 +4,17 @@
 """
 
 import contextlib
-import ctypes
 import multiprocessing
 import os
 import signal
+import socket
 import sys
 import traceback
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from threading import Thread
 
-_DIE_WITH_PARENT = 1
-"""PR_SET_PDEATHSIG of Linux's prctl."""
+from capplan.processes.system import die_with_parent, end_self, lead_group
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,14 +32,22 @@ class Ready:
 
 def main(descriptor: int) -> None:
     """Answer tasks from a socket, in a fresh interpreter."""
-    _die_with_parent(os.getppid())
+    die_with_parent(os.getppid())
     _work(Connection(descriptor))
+
+
+def main_of_port(port: int) -> None:
+    """Do the same where a process inherits no sockets: connect to the parent, and show it the key that it wrote."""
+    key = sys.stdin.buffer.read()
+    connected = socket.create_connection(("127.0.0.1", port))
+    connected.sendall(key)
+    main(connected.detach())
 
 
 def main_of_fork(connection: Connection) -> None:
     """Answer tasks from a connection, in a process that was forked from one with its libraries loaded."""
-    os.setsid()
-    _die_with_parent(os.getppid())
+    lead_group()
+    die_with_parent(os.getppid())
     _die_with_starter()
     _work(connection)
 
@@ -71,16 +78,6 @@ def _die_with_starter() -> None:
 
     def watch() -> None:
         wait([sentinel])
-        os.kill(os.getpid(), signal.SIGKILL)
+        end_self()
 
     Thread(target=watch, name="starter", daemon=True).start()
-
-
-def _die_with_parent(parent: int) -> None:
-    """End this process when its parent is killed, also in the midst of a task; where the system can do so."""
-    if sys.platform != "linux":
-        return
-    with contextlib.suppress(OSError, AttributeError):
-        ctypes.CDLL(None).prctl(_DIE_WITH_PARENT, signal.SIGKILL)
-    if os.getppid() != parent:
-        sys.exit(1)

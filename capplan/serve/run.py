@@ -20,6 +20,7 @@ from starlette.routing import Route
 from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
 from capplan.errors import CapplanError, UsageError
+from capplan.processes.system import IS_WINDOWS
 from capplan.serve.http.api import api_routes
 from capplan.serve.http.bodies import GoneError, ProblemError, problem_response, refused
 from capplan.serve.http.guard import Guard
@@ -135,7 +136,8 @@ def _bound(settings: Settings) -> socket.socket:
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
     # asyncio sets TCP_NODELAY only where the protocol is stated; else a small answer waits for the client's delayed ACK
     listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    if not IS_WINDOWS:  # there, the option lets two services share a port
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listening.bind((settings.host.strip("[]"), settings.port))
         listening.listen(_BACKLOG)  # before the address is announced, so that no first request is refused

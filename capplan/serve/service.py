@@ -16,7 +16,7 @@ import msgspec
 from capplan.app.sweep.results import changed_at
 from capplan.core.trace.format import is_trace_content
 from capplan.errors import UsageError
-from capplan.processes.supervisor import processor_s, resident_bytes
+from capplan.processes.system import processor_s, resident_bytes
 from capplan.serve.metrics import Metrics
 from capplan.serve.page.question import LlmPageQuestion
 from capplan.serve.planning.data import Folders, model_files, prepared

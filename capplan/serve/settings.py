@@ -6,7 +6,7 @@ from pathlib import Path
 
 from capplan.errors import UsageError
 from capplan.files import read_file
-from capplan.processes.supervisor import cores
+from capplan.processes.system import cores
 
 SHORTEST_TOKEN = 16
 """Fewest characters of an access token: shorter ones can be guessed."""

@@ -27,6 +27,8 @@ from capplan.serve.sharing import BusyError, Line, UnwantedError, Wanted
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.25, 30.0
 """Pauses before a process that died without an answer is replaced: doubled from the first to the longest. [s]"""
+_LOOK_AGAIN_S = 0.5
+"""Time between two looks at an idle process where the system does not report its end. [s]"""
 _TRIES = 2
 """How often a question is asked whose process is lost."""
 
@@ -197,13 +199,20 @@ class PlannerPool:
             if not died.done():
                 died.set_result(None)
 
-        loop.add_reader(worker.fileno(), note_end)
+        try:
+            loop.add_reader(worker.fileno(), note_end)
+            has_reader = True
+        except NotImplementedError:  # the loop of Windows watches no sockets of others
+            has_reader = False
         taking = asyncio.ensure_future(self._line.take())
         try:
-            await asyncio.wait({died, taking}, return_when=asyncio.FIRST_COMPLETED)
+            while not taking.done() and not died.done() and worker.is_alive:
+                within_s = None if has_reader else _LOOK_AGAIN_S
+                await asyncio.wait({died, taking}, timeout=within_s, return_when=asyncio.FIRST_COMPLETED)
             return taking.result() if taking.done() else None
         finally:
-            loop.remove_reader(worker.fileno())
+            if has_reader:
+                loop.remove_reader(worker.fileno())
             if not taking.done():
                 taking.cancel()
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
+from capplan.core.named_code import before_colon
 from capplan.core.ops.attention import AttentionBackend
 from capplan.core.pipelines.types import BATCH_NAME, Offload, Part, PartKind, Pipeline
 from capplan.core.workload import Framework, Precision
@@ -179,7 +180,7 @@ def with_part_settings(pipeline: Pipeline, given: Mapping[str, object]) -> Pipel
 
 def _model_words(words: str, path: Path) -> str:
     """Return a part's model, with a file of its own code or configuration looked for beside the pipeline's file."""
-    prefix, colon, rest = words.partition(":")
+    prefix, colon, rest = before_colon(words)
     if prefix in ("hf", "diffusers") and colon and (path.parent / rest).exists():
         return f"{prefix}:{path.parent / rest}"
     file = words.rpartition(":")[0] if colon and ".py:" in words else words

@@ -26,7 +26,8 @@ from capplan.core.power import PowerLaw, step_energy
 from capplan.core.trace.types import Recording, Trace
 from capplan.core.workload import Workload
 from capplan.errors import CapplanError, UnknownNameError
-from capplan.processes.supervisor import ONE_THREAD, Worker, WorkerDiedError, cores
+from capplan.processes.supervisor import ONE_THREAD, Worker, WorkerDiedError
+from capplan.processes.system import cores
 from capplan.processes.worker import UnexpectedError
 from capplan.specs import Gpus, load_gpus
 from capplan.specs.calibration import load_calibration

@@ -13,7 +13,7 @@ from capplan.app.sweep.stages import imports_code, refuse_options
 from capplan.core.calibrate.measured import TRACE_SUFFIXES
 from capplan.core.gpus.prices import cheapest_on_demand
 from capplan.core.gpus.spec import GpuSpec
-from capplan.core.named_code import code_refusal
+from capplan.core.named_code import before_colon, code_refusal
 from capplan.core.sweep.definition import GpuEntry, ModelEntry, ServingConditions, workload_label
 from capplan.errors import UnknownNameError, UsageError, nearest_names
 from capplan.files import exists, read_file
@@ -139,7 +139,7 @@ def _expanded(entry: ModelEntry, beside: Path | None, *, within: tuple[Path, ...
     words = _found_from(entry.words, beside)
     if exists(words) and Path(words).is_dir():
         yield from (replace(entry, words=str(path)) for path in _traces_in(Path(words)))
-    elif words.endswith(_LIST_SUFFIX) and ":" not in words:
+    elif words.endswith(_LIST_SUFFIX) and not before_colon(words)[1]:
         listed = Path(words).resolve()
         if listed in within:
             raise UsageError(f"models: the list {words} names itself; remove that line.")
@@ -153,7 +153,7 @@ def _expanded(entry: ModelEntry, beside: Path | None, *, within: tuple[Path, ...
 
 def _found_from(words: str, beside: Path | None) -> str:
     """Return words that name a file by a path that exists: from here, else from the folder of the sweep's file."""
-    path, colon, rest = words.partition(":")
+    path, colon, rest = before_colon(words)
     if beside is None or not path or exists(path) or Path(path).is_absolute():
         return words
     there = beside.parent / path

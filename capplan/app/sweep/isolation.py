@@ -26,6 +26,7 @@ from capplan.core.sweep.definition import AnyConditions, Conditions
 from capplan.core.sweep.overview import Failed
 from capplan.core.workload import BatchChoice, Batches, Workload
 from capplan.processes.supervisor import ONE_THREAD, Death, Worker, WorkerDiedError
+from capplan.processes.system import free_memory_bytes
 from capplan.processes.worker import UnexpectedError
 
 _TRACED_AT_MOST = 100
@@ -230,10 +231,8 @@ def _work(shared: _SharedState, context: SweepContext, limits: ModelLimits) -> N
 
 def default_memory_bytes(workers: int) -> int | None:
     """Return the memory that one of several processes may take: an even share of most of the machine's. [bytes]"""
-    try:
-        lines = Path("/proc/meminfo").read_text().splitlines()
-        free = next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:"))
-    except (OSError, ValueError, StopIteration):
+    free = free_memory_bytes()
+    if free is None:
         return None
     limits = [free, *_group_limits()]
     return int(_SHARE_OF_MEMORY * min(limits) / workers)

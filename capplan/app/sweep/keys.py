@@ -16,6 +16,7 @@ from capplan.app.sweep.schema import SCHEMA_VERSION
 from capplan.app.sweep.stages import imports_code
 from capplan.app.trace_cache import TraceCache, TraceKey, files_named, library_versions, own_files
 from capplan.core.gpus.spec import GpuSpec
+from capplan.core.named_code import before_colon
 from capplan.core.sweep.definition import AnyConditions, Conditions
 from capplan.core.trace.format import dump_trace
 from capplan.core.workload import Configuration
@@ -114,7 +115,7 @@ class KeyMaker:
     def failed_key(self, model: SweepModel) -> str:
         """Return the digest of a failed model, of which no trace is kept: its words, and the file that they name."""
         words = model.request.words
-        return digest_of(["failed", words, model.label, _contents(words.partition(":")[0])])
+        return digest_of(["failed", words, model.label, _contents(before_colon(words)[0])])
 
     def _kept(self, model: SweepModel, configuration: Configuration) -> str | None:
         if self.cache is None:

@@ -41,7 +41,7 @@ from capplan.clock import now
 from capplan.core.sweep.definition import Conditions, definition_to_json
 from capplan.core.sweep.overview import SweepOverview, SweepPreview, group_failures
 from capplan.errors import UsageError
-from capplan.processes.supervisor import cores
+from capplan.processes.system import cores
 from capplan.specs import load_gpus
 from capplan.specs.fitted import load_sweep_rates
 from capplan.version import __version__

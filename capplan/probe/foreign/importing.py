@@ -15,6 +15,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from capplan.core.named_code import place_and_name
 from capplan.errors import TraceError, UsageError
 from capplan.files import is_file, is_installed
 from capplan.probe.foreign.code import model_code
@@ -111,7 +112,7 @@ def _is_users(module: ModuleType, *, outside: Path) -> bool:
 
 def load_function(words: str, option: str, *, as_cpu: bool = True) -> Callable[..., Any]:
     """Find the function that an option names as `FILE.py:function` or `package.module:function`."""
-    where, _, name = words.rpartition(":")
+    where, name = place_and_name(words)
     if not where:
         raise UsageError(f"{option} {words!r} is not FILE.py:function.")
     function = getattr(load_code(where, as_cpu=as_cpu), name, None)

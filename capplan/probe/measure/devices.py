@@ -2,7 +2,7 @@
 
 import contextlib
 import ctypes
-import os
+import platform
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ from capplan.core.measurement.types import MeasuredMemory
 from capplan.errors import MeasurementError
 from capplan.probe.foreign.code import first_line
 from capplan.probe.measure.device import Event, TorchDevice
+from capplan.processes.system import IS_WINDOWS, free_memory_bytes, memory_bytes, private_memory_limited, stated_bytes
 
 
 class _TorchEvent:
@@ -211,15 +212,15 @@ class CpuDevice(TorchDevice):
 
     def memory(self) -> MeasuredMemory:
         """Read the process's peak resident set; the system allocator keeps no other count."""
-        return MeasuredMemory(process_bytes=_status_bytes("/proc/self/status", "VmHWM"))
+        return MeasuredMemory(process_bytes=stated_bytes("/proc/self/status", "VmHWM"))
 
     def total_bytes(self) -> int | None:
         """Return all memory of the host. [bytes]"""
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        return memory_bytes()
 
     def available_bytes(self) -> int | None:
         """Read what the system can still give without swapping. [bytes]"""
-        return _status_bytes("/proc/meminfo", "MemAvailable")
+        return free_memory_bytes()
 
     @contextlib.contextmanager
     def limited_to(self, allowed_bytes: int) -> Iterator[None]:
@@ -227,28 +228,19 @@ class CpuDevice(TorchDevice):
 
         Meanwhile glibc maps every tensor by itself: its heap would keep address space that the limit counts.
         """
-        used = _status_bytes("/proc/self/status", "VmData")
-        if used is None:
-            raise MeasurementError("this system does not report process sizes; use ⟨max-batch⟩ instead of a limit.")
-        import resource  # Windows has no such module, and no limit either
-
-        soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
-        wanted = used + allowed_bytes
-        resource.setrlimit(
-            resource.RLIMIT_DATA, (wanted if hard == resource.RLIM_INFINITY else min(wanted, hard), hard)
-        )
-        _map_from(_MAPPED_FROM_BYTES)
-        try:
-            yield
-        finally:
-            resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))
-            _map_from(_HIGHEST_MAPPED_FROM_BYTES)
+        with private_memory_limited(allowed_bytes) as is_limited:
+            if not is_limited:
+                raise MeasurementError("this system does not report process sizes; use ⟨max-batch⟩ instead of a limit.")
+            _map_from(_MAPPED_FROM_BYTES)
+            try:
+                yield
+            finally:
+                _map_from(_HIGHEST_MAPPED_FROM_BYTES)
 
     def free_cached(self) -> None:
         """Collect garbage, and make glibc return its heap's free pages."""
         super().free_cached()
-        trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
-        if trim is not None:
+        if (trim := _glibc("malloc_trim")) is not None:
             trim(0)
 
 
@@ -263,7 +255,7 @@ Graviton2 has N1, Graviton3 V1, Graviton4 and Grace V2."""
 def cpuinfo() -> str:
     """Return what Linux says of its processors; empty elsewhere."""
     try:
-        return Path("/proc/cpuinfo").read_text()
+        return Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
     except OSError:
         return ""
 
@@ -277,7 +269,7 @@ def cpu_name(text: str | None = None) -> str:
     said = {key.strip(): value.strip() for key, _, value in (line.partition(":") for line in reversed(lines))}
     if name := said.get("model name") or said.get("Model"):
         return name
-    machine, implementer, part = os.uname().machine, said.get("CPU implementer"), said.get("CPU part")
+    machine, implementer, part = platform.machine(), said.get("CPU implementer"), said.get("CPU part")
     if implementer is None or part is None:
         return machine
     if implementer == "0x41" and part in _ARM_PARTS:
@@ -287,18 +279,13 @@ def cpu_name(text: str | None = None) -> str:
 
 def _map_from(size_bytes: int) -> None:
     """Make glibc's malloc map blocks of this size and above by themselves."""
-    if (set_option := getattr(ctypes.CDLL(None), "mallopt", None)) is not None:
+    if (set_option := _glibc("mallopt")) is not None:
         set_option(_M_MMAP_THRESHOLD, size_bytes)
 
 
-def _status_bytes(path: str, key: str) -> int | None:
-    """Return a line "key:  123 kB" of a /proc file; None where the system has none. [bytes]"""
-    try:
-        lines = Path(path).read_text().splitlines()
-    except OSError:
-        return None
-    found = [line.split()[1] for line in lines if line.startswith(f"{key}:")]
-    return int(found[0]) * 1024 if found else None
+def _glibc(name: str) -> Any:
+    """Return a function of glibc; None where the process has another library of C."""
+    return None if IS_WINDOWS else getattr(ctypes.CDLL(None), name, None)
 
 
 _CLASSES: dict[str, type[TorchDevice]] = {"cpu": CpuDevice, "cuda": CudaDevice, "xpu": XpuDevice, "mps": MpsDevice}

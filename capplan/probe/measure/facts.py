@@ -8,10 +8,11 @@ from pathlib import Path
 import torch
 
 from capplan.core.measurement.types import Clocks, DeviceFacts
-from capplan.errors import UsageError
+from capplan.errors import MeasurementError, UsageError
 from capplan.probe.measure.device import TorchDevice
 from capplan.probe.measure.devices import cpu_name, cpuinfo
 from capplan.probe.measure.energy import Nvml
+from capplan.processes.system import memory_bytes
 from capplan.units import BYTES, format_bytes, parse_quantity
 
 _BUSY_LOAD = 0.5
@@ -105,14 +106,16 @@ class CpuFacts:
 
 def read_cpu_facts() -> CpuFacts:
     """Read what Linux says of the CPU at hand; what it does not say is None."""
-    text = cpuinfo()
+    text, held = cpuinfo(), memory_bytes()
+    if held is None:
+        raise MeasurementError("this system does not report its memory, so that its CPU cannot be described.")
     return CpuFacts(
         name=cpu_name(text),
         architecture_id=cpu_architecture(text, machine=platform.machine()),
         threads=torch.get_num_threads(),
         clock_hz=_clock_hz(_first_core(text)),
         cache_bytes=last_level_cache_bytes(),
-        memory_bytes=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+        memory_bytes=held,
     )
 
 

@@ -8,6 +8,7 @@ import zipfile
 from dataclasses import replace
 from pathlib import Path
 
+from capplan.core.named_code import before_colon
 from capplan.errors import UnknownNameError, UsageError
 from capplan.files import is_file
 from capplan.probe.inputs.grammar import InputRequest
@@ -61,7 +62,7 @@ def _elsewhere_called(words: str) -> str | None:
 
 def _find_target(words: str, request: InputRequest) -> Target:
     words = words.removeprefix("hf-hub:") if words.startswith("hf-hub:timm/") else words
-    kind, colon, rest = words.partition(":")
+    kind, colon, rest = before_colon(words)
     if kind == "torchvision" and colon:
         from capplan.probe.target.sources.image_zoos import torchvision_target
 
@@ -96,7 +97,7 @@ def _find_target(words: str, request: InputRequest) -> Target:
         return torchscript_target(Path(words), request)
     if (said := _elsewhere_called(words)) is not None:
         raise UsageError(said)
-    if "/" in words or Path(words).suffix in SUFFIXES or is_file(words):
+    if "/" in words or "\\" in words or Path(words).suffix in SUFFIXES or is_file(words):
         raise UsageError(_refusal(Path(words)))
     return _bare_target(words, request)
 

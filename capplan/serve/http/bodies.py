@@ -89,14 +89,19 @@ async def read_body(request: Request, *, limit: int) -> bytes:
 @asynccontextmanager
 async def spooled_body(request: Request, *, limit: int, folder: Path) -> AsyncIterator[Path]:
     """Write a body of any size to a file, which is removed afterwards."""
-    with tempfile.NamedTemporaryFile(dir=folder, prefix="upload-") as file:
+    with tempfile.NamedTemporaryFile(dir=folder, prefix="upload-", delete=False) as file:
+        path = Path(file.name)
 
         async def keep(piece: bytes) -> None:
             await asyncio.to_thread(file.write, piece)
 
-        await _receive(request, keep, limit=limit, within_s=LONGEST_UPLOAD_S)
-        file.flush()
-        yield Path(file.name)
+        try:
+            await _receive(request, keep, limit=limit, within_s=LONGEST_UPLOAD_S)
+            file.close()  # Windows opens no file a second time that is to vanish when it is closed
+            yield path
+        finally:
+            file.close()
+            path.unlink(missing_ok=True)
 
 
 async def _receive(

@@ -1,7 +1,6 @@
 """What a process that answers questions has loaded once: GPUs, prices, the traces at hand."""
 
 import hashlib
-import os
 import shutil
 from collections.abc import Sequence
 from dataclasses import replace
@@ -10,6 +9,7 @@ from pathlib import Path
 from capplan.app.gpu_choice import GpuRequest
 from capplan.app.trace_cache import TraceCache, default_cache
 from capplan.errors import UsageError
+from capplan.processes.system import has_ended
 from capplan.serve.planning.files import Configs, ModelFiles
 from capplan.serve.planning.models import TraceShelf
 from capplan.serve.settings import Settings
@@ -83,11 +83,7 @@ def _own_prices(folders: Folders, files: Sequence[Path]) -> list[Path]:
 def _remove_left_behind(folder: Path) -> None:
     """Remove the working folders of processes that have ended."""
     for place in folder.iterdir():
-        try:
-            os.kill(int(place.name), 0)
-        except ValueError:
-            continue
-        except OSError:
+        if place.name.isdecimal() and has_ended(int(place.name)):
             shutil.rmtree(place, ignore_errors=True)
 
 

@@ -5,7 +5,6 @@ connected to or written here, whatever code asks for it, and memory and time are
 """
 
 import os
-import resource
 import sys
 import tempfile
 from collections.abc import Callable
@@ -13,12 +12,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from capplan.errors import CapplanError, UsageError
+from capplan.processes.system import be_nice, limit_self
 from capplan.serve.planning.messages import Refusal, TraceJob
 
 if TYPE_CHECKING:
     from capplan.core.trace.types import Trace
 
 NICENESS = 10
+_LARGEST_FILE_BYTES = 64 * 2**20
 _REFUSED_EVENTS = frozenset(
     {
         "pickle.find_class", "marshal.loads", "subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "os.fork",
@@ -31,7 +32,10 @@ _REFUSED_EVENTS = frozenset(
 
 def make_tracer(added_bytes: int, cpu_s: float, folder: str) -> Callable[[TraceJob], bytes | Refusal]:
     """Bind this process to its limits, and return what traces one model as the bytes of its file."""
-    _limit(added_bytes=added_bytes, cpu_s=cpu_s)
+    import capplan.serve.tracing.preload  # noqa: F401 - libraries count for no model; a fork has them already
+
+    be_nice(NICENESS)
+    limit_self(added_bytes=added_bytes, cpu_s=cpu_s, file_bytes=_LARGEST_FILE_BYTES)
     os.chdir(folder)
     tempfile.tempdir = folder
     return lambda job: _content(job, Path(folder))
@@ -49,16 +53,6 @@ def _content(job: TraceJob, folder: Path) -> bytes | Refusal:
         return Refusal(message=f"{job.request.words}: tracing needs more memory than allowed here.", exit_code=3)
     except RecursionError:
         return Refusal(message=f"{job.request.words}: its code recurses too deeply to be traced.", exit_code=3)
-
-
-def _limit(*, added_bytes: int, cpu_s: float) -> None:
-    os.nice(NICENESS)
-    pages = int(Path("/proc/self/statm").read_text().split()[0])
-    held = pages * resource.getpagesize()
-    resource.setrlimit(resource.RLIMIT_AS, (held + added_bytes, held + added_bytes))
-    resource.setrlimit(resource.RLIMIT_CPU, (int(cpu_s) + 1, int(cpu_s) + 5))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    resource.setrlimit(resource.RLIMIT_FSIZE, (2**26, 2**26))
 
 
 def _traced(job: TraceJob, folder: Path) -> "Trace":

@@ -17,6 +17,7 @@ from capplan.core.ops.flops import check_operators
 from capplan.core.trace.format import load_trace
 from capplan.errors import CapplanError, TraceError
 from capplan.processes.supervisor import Death, Template, Worker, WorkerDiedError
+from capplan.processes.system import can_fork
 from capplan.processes.worker import UnexpectedError
 from capplan.serve.metrics import log
 from capplan.serve.planning.messages import Refusal, TraceJob
@@ -74,7 +75,7 @@ class TraceQueue:
         self._turns: dict[TraceJob, _Turn] = {}
         self._line: Line[_Turn] = Line(most_long=max(1, limits.tracers - 1))
         self._failures: dict[TraceJob, Refusal] = {}
-        self._template = Template("capplan.serve.tracing.preload")
+        self._template = Template("capplan.serve.tracing.preload") if can_fork() else None
         self._threads = ThreadPoolExecutor(max(1, limits.tracers), thread_name_prefix="tracer")
         self._workers: set[Worker] = set()
         self._keepers: list[asyncio.Task[None]] = []
@@ -105,7 +106,7 @@ class TraceQueue:
     async def start(self) -> None:
         """Load the model libraries in the process from which those that trace are forked, if any is to be traced."""
         self._keepers = [asyncio.ensure_future(self._trace_on()) for _ in range(self._limits.tracers)]
-        if self._limits.tracers:
+        if self._limits.tracers and self._template is not None:
             first = Worker(make_nothing, template=self._template)
             await self._in_thread(partial(first.start, stop=self._stopping))
             first.close()

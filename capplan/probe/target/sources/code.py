@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from capplan.core.named_code import place_and_name
 from capplan.errors import UsageError, nearest_names
 from capplan.files import is_file
 from capplan.probe.foreign.code import uncompiled
@@ -26,7 +27,7 @@ from capplan.probe.target.types import Target, full_words, source_sha256, versio
 
 def code_target(words: str, request: InputRequest) -> Target:
     """Find a class, factory or instance in a file or an importable module."""
-    where, _, name = words.rpartition(":")
+    where, name = place_and_name(words)
     if not where:
         names = _own_modules(load_code(words)) if is_file(words) else []
         offer = f" Its modules are {', '.join(names)}." if names else ""
