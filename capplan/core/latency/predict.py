@@ -5,6 +5,7 @@ cost per call into PyTorch and per kernel. The longer decides: a 4-norm of the t
 device's time.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -49,7 +50,8 @@ from capplan.core.latency.step import ExecutedStep
 from capplan.core.latency.types import ABOVE_PRINTED_CLOCK, Binding, LatencyEstimate
 from capplan.core.numbers import BoolArray, FloatArray, Interval
 from capplan.core.ops.attention import AttentionBackend, attention_backend
-from capplan.core.trace.types import Recording
+from capplan.core.ops.loops import SelectedLoops, loops_note, selected_loops
+from capplan.core.trace.types import Op, Recording
 from capplan.core.workload import Framework, Workload
 
 _BINDINGS = tuple(Binding)
@@ -150,7 +152,8 @@ def _estimate_alike(
     answers: dict[str, tuple[LatencyEstimate, ...]] = {}
     if runnable:
         times = time_kernels(step, kernel_table(step, batches=batches, anchors=anchors), devices=runnable)
-        answers = _together(step, _estimates(step, times, [gpu for gpu, _ in runnable]), runnable)
+        found = _estimates(step, times, [gpu for gpu, _ in runnable], selected_loops(step.recording))
+        answers = _together(step, found, runnable)
     return tuple(
         rate if isinstance(rate, Unsupported) else answers[gpu.id] for gpu, rate in zip(gpus, rates, strict=True)
     )
@@ -371,28 +374,50 @@ _ENGINES_FUSE_ATTENTION_SINCE = (7, 5)
 softmax run (`QKVToContextPluginDynamic` in plugin/bertQKVToContextPlugin of the TensorRT repository)."""
 
 
-def _estimates(step: ExecutedStep, times: DeviceTimes, gpus: list[GpuSpec]) -> dict[str, tuple[LatencyEstimate, ...]]:
+def _with_rounds(
+    step: ExecutedStep, times: DeviceTimes, gpus: list[GpuSpec], ops: Sequence[Op], share: float
+) -> DeviceTimes:
+    """Return the times of a step in which ops run `share` times as often as traced."""
+    table, rounds = times.table, Counter[int]()
+    for op in ops:
+        rounds[op.kernel] += 1
+    more = (share - 1) * np.array([rounds[owner] for owner in table.kernel.tolist()], dtype=np.float64)
+    calls = (share - 1) * sum(op.calls for op in ops)
+    table = replace(table, count=table.count + more, host_calls=table.host_calls + calls)
+    count = np.where(times.count > 0, times.count + more, 0.0)
+    known = step.calibration or prior_calibration()
+    return replace(times, table=table, count=count, host_s=_host_s(table, step.workload, known, gpus))
+
+
+def _estimates(
+    step: ExecutedStep, times: DeviceTimes, gpus: list[GpuSpec], loops: SelectedLoops | None
+) -> dict[str, tuple[LatencyEstimate, ...]]:
     workload, calibration = step.workload, step.calibration
     step_s, device_s = times.step_s, times.device_s
-    bound, fastest_s = times.step_bound_s, times.fastest_s
+    least, most = times, times
+    if loops is not None:
+        least = _with_rounds(step, times, gpus, loops.ops, 0.0)
+        most = _with_rounds(step, times, gpus, loops.ops, loops.most_fraction)
+    bound, fastest_s = least.step_bound_s, least.fastest_s
     shares, waits_s = _shares(times, step_s, device_s), times.waits_s
     name = calibration.name if calibration is not None and calibration.origin is not None else None
     answers: dict[str, tuple[LatencyEstimate, ...]] = {}
     for row, gpu in enumerate(gpus):
         notes = calibration_notes(calibration, gpu, workload) + step.graph_breaks
+        notes += () if loops is None else (loops_note(loops, with_s=step_s[row, 0], without_s=least.step_s[row, 0]),)
         found = gpu_evidence(calibration, gpu, workload)
         device, host = interval_sides(calibration, gpu, workload)
         quantised = _quantised_spread(times, row, step_s)
         below = np.hypot(_mixed(device.below, host.below, shares[2, row]), quantised)
         above = np.hypot(_mixed(device.above, host.above, shares[2, row]), quantised)
-        expected = step_s[row]
+        expected, least_s = step_s[row], least.step_s[row]
         columns = zip(
             times.table.batches,
             bound[row].tolist(),
             zip(
-                np.maximum(expected / np.exp(below), np.minimum(fastest_s[row], expected)).tolist(),
+                np.maximum(least_s / np.exp(below), np.minimum(fastest_s[row], least_s)).tolist(),
                 expected.tolist(),
-                (expected * np.exp(above)).tolist(),
+                (most.step_s[row] * np.exp(above)).tolist(),
                 strict=True,
             ),
             shares[:, row].T.tolist(),

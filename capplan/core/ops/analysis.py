@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from capplan.core.ops.flops import counted_bytes_fraction, kernel_flops, kernel_macs, traffic, uncounted
+from capplan.core.ops.loops import SELECTING
 from capplan.core.ops.module_tree import ModuleNode, module_tree
 from capplan.core.trace.types import AssumedValue, Op, Recording, Role, Trace
 from capplan.core.workload import Configuration
@@ -166,9 +167,6 @@ def _parameters_by_owner(trace: Trace, depth: int | None) -> dict[tuple[str, str
 
 
 _BRANCHES = frozenset({"aten._local_scalar_dense", "aten.is_nonzero", "aten.equal", "aten.item"})
-_KEPT_ROWS = frozenset(
-    {"aten.nonzero", "aten.index", "aten.masked_select", "torchvision.nms", "aten.repeat_interleave"}
-)
 _DISTINCT = frozenset({"aten._unique2", "aten.unique", "aten.unique_dim", "aten.unique_consecutive", "aten.bincount"})
 _MOST_LINES = 3
 
@@ -236,7 +234,7 @@ def _of_assumed_value(assumed: AssumedValue) -> str:
     where = f"{name} at {_listed(assumed.lines)}" if assumed.lines else name
     if name in _BRANCHES:
         return f"the data decides a branch or a size ({where}, {times}); the way that made-up input takes was traced"
-    if name in _KEPT_ROWS:
+    if name in SELECTING:
         kept = "all" if assumed.share is None else f"⟨selected-share⟩ {format_fraction(assumed.share)}"
         return f"the data decides how many rows are kept ({where}, {times}); {kept} of them are taken as kept"
     if name in _DISTINCT:
