@@ -19,7 +19,7 @@ from capplan.llm.core.engines import (
     vllm_step_limits,
 )
 from capplan.llm.core.kv import kv_element_bytes, state_element_bytes
-from capplan.llm.core.layers import Attention, LatentAttention
+from capplan.llm.core.layers import Attention, CompressedAttention, LatentAttention
 from capplan.llm.core.memory import Deployment, ServingMemory, StageMemory, divide_memory
 from capplan.llm.core.model_query import LanguageModel
 from capplan.llm.core.quantisation import Quantisation, half_note
@@ -218,9 +218,15 @@ def default_kv(model: LanguageModel, quantisation: Quantisation, engine: Engine)
 
     Engines follow the checkpoint: fp8 where it holds scales for such a cache (`kv_cache_scheme` in vLLM,
     `kv_cache_quant_algo` in SGLang 0.5 and TensorRT-LLM), else the format that it computes in. llama.cpp takes fp16.
+    vLLM's FlashMLA layout of compressed attention takes fp8 alone, and stops with `--kv-cache-dtype auto`
+    (`_resolve_dsv4_kv_cache_dtype`, vLLM 0.28).
     """
     if engine is Engine.LLAMACPP:
         return "fp16"
+    if engine is Engine.VLLM and any(
+        isinstance(layer.mixer, CompressedAttention) for layer in model.architecture.layers
+    ):
+        return "fp8"
     if model.declares_fp8_cache and quantisation == model.own_quantisation:
         return "fp8"
     if quantisation.format.name in ("fp16", "fp32"):

@@ -2,8 +2,10 @@
 
 import pytest
 
+from capplan.core.engine_names import Engine
 from capplan.llm.core.kv import compressed_row_bytes, stage_cache
 from capplan.llm.core.layers import Attention, CompressedAttention, GatedDeltaNet, Indexer, LatentAttention
+from capplan.llm.core.memory_answer import default_kv
 from capplan.llm.core.sharding import Sharding
 from capplan.llm.core.tensors import count_active_parameters, count_parameters
 from capplan.llm.core.training.flops import attention_flops_per_token
@@ -125,3 +127,10 @@ def test_layers_with_embeddings_of_their_own_hold_them_once():
     assert cache.bytes_per_token == 2 * 2 * (
         12 * 256 + 3 * 512
     )  # 15 layers have a cache, every fifth of twice the width
+
+
+def test_vllm_keeps_compressed_rows_in_eight_bits_unless_told_otherwise():
+    """vLLM 0.28 stops with `--kv-cache-dtype auto`; what SGLang does is not known here."""
+    flash = find_in_catalogue("deepseek-v4-flash")
+    assert default_kv(flash, flash.own_quantisation, Engine.VLLM) == "fp8"
+    assert default_kv(flash, flash.own_quantisation, Engine.SGLANG) == "bf16"
