@@ -15,6 +15,7 @@ from capplan.core.workload import Framework, Host, Layout, ModelSharding, Optimi
 from capplan.llm.core.serving.asked import Drafter, Sampling, ServingTask, Statistic
 from capplan.llm.core.training.frameworks import States
 from capplan.llm.core.training.job import AttentionImplementation, BaseFormat, Compute, Method, Offloaded, OptimizerRecipe, Recompute, Shard
+from capplan.llm.core.training.objective import Objective
 from capplan.verbs.llm.fields import Prefill
 from capplan.verbs.statement.contract import Verb
 from capplan.verbs.statement.options import Field
@@ -729,6 +730,9 @@ class ServedVerbs:
         gpu: str = ...,
         *,
         method: Method | str = ...,
+        objective: Objective | str = ...,
+        completion_len: int = ...,
+        rollout_fraction: float = ...,
         rank: int = ...,
         targets: Sequence[str] | str = ...,
         base: BaseFormat | str | None = ...,
@@ -771,6 +775,9 @@ class ServedVerbs:
         gpu: str = ...,
         *,
         method: Method | str = ...,
+        objective: Objective | str = ...,
+        completion_len: int = ...,
+        rollout_fraction: float = ...,
         rank: int = ...,
         targets: Sequence[str] | str = ...,
         base: BaseFormat | str | None = ...,
@@ -823,6 +830,9 @@ class ServedVerbs:
         model: str | Path | bytes | Trace | None = ...,
         *,
         method: Method | str = ...,
+        objective: Objective | str = ...,
+        completion_len: int = ...,
+        rollout_fraction: float = ...,
         rank: int = ...,
         targets: Sequence[str] | str = ...,
         base: BaseFormat | str | None = ...,

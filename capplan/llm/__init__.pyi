@@ -24,6 +24,7 @@ from capplan.llm.core.training.accuracy import TrainingValidation
 from capplan.llm.core.training.estimate import TrainingMemoryAnswer
 from capplan.llm.core.training.frameworks import States
 from capplan.llm.core.training.job import AttentionImplementation, BaseFormat, Compute, Method, Offloaded, OptimizerRecipe, Recompute, Shard
+from capplan.llm.core.training.objective import Objective
 from capplan.llm.core.training.plan import PricedTraining, TrainingPlan
 from capplan.specs.gpus.load import Gpus
 from capplan.verbs.llm.fields import Prefill
@@ -890,6 +891,9 @@ def train_memory(
     *,
     config: Sequence[str | Path] | str | None = ...,
     method: Method | str = ...,
+    objective: Objective | str = ...,
+    completion_len: int = ...,
+    rollout_fraction: float = ...,
     rank: int = ...,
     targets: Sequence[str] | str = ...,
     base: BaseFormat | str | None = ...,
@@ -931,6 +935,9 @@ def train_memory(
         config: A file of axolotl, TRL, LLaMA-Factory, torchtune, torchtitan, DeepSpeed or accelerate, or a shell script of Megatron, whose settings are taken; repeatable. Options other than their default win.
         gpu: Exact id or alias of a GPU.
         method: Train all parameters, or adapters beside a frozen base.
+        objective: What it is trained for: next tokens, rewards or preferences of pairs, or generated samples.
+        completion_len: Tokens of a sequence that grpo and ppo generate; the rest is the prompt.
+        rollout_fraction: Share of each GPU's memory that the engine keeps which generates for grpo and ppo; TRL's default. 0: it sleeps while the model is trained.
         rank: Rank of adapters.
         targets: Matrices with adapters: q, k, v, o, gate_up, down, head, attention, mlp; all linear ones by default.
         base: Format of a frozen base; bf16 for lora and nf4-dq for qlora by default.
@@ -978,6 +985,9 @@ def train_estimate(
     *,
     config: Sequence[str | Path] | str | None = ...,
     method: Method | str = ...,
+    objective: Objective | str = ...,
+    completion_len: int = ...,
+    rollout_fraction: float = ...,
     rank: int = ...,
     targets: Sequence[str] | str = ...,
     base: BaseFormat | str | None = ...,
@@ -1030,6 +1040,9 @@ def train_estimate(
         config: A file of axolotl, TRL, LLaMA-Factory, torchtune, torchtitan, DeepSpeed or accelerate, or a shell script of Megatron, whose settings are taken; repeatable. Options other than their default win.
         gpu: Exact id or alias of a GPU.
         method: Train all parameters, or adapters beside a frozen base.
+        objective: What it is trained for: next tokens, rewards or preferences of pairs, or generated samples.
+        completion_len: Tokens of a sequence that grpo and ppo generate; the rest is the prompt.
+        rollout_fraction: Share of each GPU's memory that the engine keeps which generates for grpo and ppo; TRL's default. 0: it sleeps while the model is trained.
         rank: Rank of adapters.
         targets: Matrices with adapters: q, k, v, o, gate_up, down, head, attention, mlp; all linear ones by default.
         base: Format of a frozen base; bf16 for lora and nf4-dq for qlora by default.
@@ -1087,6 +1100,9 @@ def train_plan(
     *,
     config: Sequence[str | Path] | str | None = ...,
     method: Method | str = ...,
+    objective: Objective | str = ...,
+    completion_len: int = ...,
+    rollout_fraction: float = ...,
     rank: int = ...,
     targets: Sequence[str] | str = ...,
     base: BaseFormat | str | None = ...,
@@ -1131,6 +1147,9 @@ def train_plan(
         model: A name of `capplan llm models`, ORG/NAME of the Hugging Face Hub, hf:config.json, hf:FOLDER, FILE.gguf; or none, where config names it.
         config: A file of axolotl, TRL, LLaMA-Factory, torchtune, torchtitan, DeepSpeed or accelerate, or a shell script of Megatron, whose settings are taken; repeatable. Options other than their default win.
         method: Train all parameters, or adapters beside a frozen base.
+        objective: What it is trained for: next tokens, rewards or preferences of pairs, or generated samples.
+        completion_len: Tokens of a sequence that grpo and ppo generate; the rest is the prompt.
+        rollout_fraction: Share of each GPU's memory that the engine keeps which generates for grpo and ppo; TRL's default. 0: it sleeps while the model is trained.
         rank: Rank of adapters.
         targets: Matrices with adapters: q, k, v, o, gate_up, down, head, attention, mlp; all linear ones by default.
         base: Format of a frozen base; bf16 for lora and nf4-dq for qlora by default.

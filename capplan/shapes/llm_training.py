@@ -34,6 +34,7 @@ JOB: Final = Shape("TrainingJobDocument", TrainingJob, "A training job.", (
     figure("params", reads(int, lambda job: count_parameters(job.architecture))),
     figure("active_params", reads(int, lambda job: count_active_parameters(job.architecture))),
     figure("method", in_words("method")),
+    figure("objective", in_words("objective"), default="sft"),
     figure("trained_params", _trained_parameters),
     figure("base", reads(str | None, lambda job: job.base.value if job.is_adapted else None),
         "Format of a frozen base; null where all parameters are trained."),

@@ -1596,6 +1596,7 @@ class TrainingJobDocument(Struct, frozen=True, kw_only=True):
     params: int
     active_params: int
     method: str
+    objective: str = ...
     trained_params: int
     base: str | None
     compute: str

@@ -18,6 +18,7 @@ from capplan.llm.core.training.job import (
     Recompute,
     Shard,
 )
+from capplan.llm.core.training.objective import OBJECTIVES, Objective
 from capplan.llm.core.training.run import GPU_HOURS_BETWEEN_FAILURES
 from capplan.verbs.llm.fields import TRAINING_CALIBRATION, Degree, ReplicaGpuFields, Word
 from capplan.verbs.llm.train_files import TrainedModelFields
@@ -28,6 +29,7 @@ from capplan.verbs.statement.words import COUNT, LENGTHS, NAMES, RATE, SIZE, TIM
 
 if TYPE_CHECKING:
     from capplan.core.gpus.spec import GpuSpec
+    from capplan.llm.core.architecture import Architecture
     from capplan.llm.core.model_query import LanguageModel
     from capplan.llm.core.training.accuracy import TrainingCalibration
     from capplan.llm.core.training.estimate import OwnRun
@@ -48,6 +50,31 @@ class TrainingMethodFields:
             shows_default=True,
         ),
     ] = Method.FULL
+    objective: Annotated[
+        Objective,
+        Option(
+            is_usual=True,
+            help="What it is trained for: next tokens, rewards or preferences of pairs, or generated samples.",
+            topic=Topic.MODEL, shows_default=True,
+        ),
+    ] = Objective.SFT  # fmt: skip
+    completion_len: Annotated[
+        int,
+        Meta(ge=1, le=10**8),
+        Option(
+            help="Tokens of a sequence that grpo and ppo generate; the rest is the prompt.", topic=Topic.WORKLOAD,
+            shows_default=True,
+        ),
+    ] = 512  # fmt: skip
+    rollout_fraction: Annotated[
+        float,
+        Meta(ge=0, le=0.95),
+        Option(
+            help="Share of each GPU's memory that the engine keeps which generates for grpo and ppo; TRL's default. "
+            "0: it sleeps while the model is trained.",
+            flags=("--rollout-memory",), shows_default=True,
+        ),
+    ] = 0.3  # fmt: skip
     rank: Annotated[
         int, Meta(ge=1, le=2**16), Option(help="Rank of adapters.", topic=Topic.MODEL, shows_default=True)
     ] = 16
@@ -130,7 +157,7 @@ class TrainingMethodFields:
             raise UsageError("⟨base⟩ is the format of a frozen base; add ⟨method⟩ lora or qlora.")
         tuned = AttentionImplementation.TUNED if framework.tunes_attention else AttentionImplementation.FLASH
         return TrainingJob(
-            architecture=model.architecture,
+            architecture=_trained(model.architecture, self.objective),
             framework=framework,
             method=self.method,
             adapter=Adapter(rank=self.rank, targets=adapter_targets(self.targets or ("all",))),
@@ -144,7 +171,15 @@ class TrainingMethodFields:
             compiled=self.compile or framework.compiles,
             offloaded=frozenset(self.offload),
             optimizer_in_backward=self.optimizer_in_backward,
+            objective=self.objective,
+            completion_tokens=self.completion_len if OBJECTIVES[self.objective].generates else 0,
+            rollout_fraction=self.rollout_fraction if OBJECTIVES[self.objective].generates else 0.0,
         )
+
+
+def _trained(architecture: "Architecture", objective: Objective) -> "Architecture":
+    """Return a model as an objective trains it: what scores sequences has no output head."""
+    return architecture if OBJECTIVES[objective].has_vocabulary else replace(architecture, tied_embeddings=True)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,7 +9,9 @@ from capplan.verbs.statement.contract import Context, Outcome, Verb, laid_out_by
 from capplan.verbs.statement.fields import in_answer
 
 if TYPE_CHECKING:
+    from capplan.core.numbers import Interval
     from capplan.llm.core.training.estimate import TrainingMemoryAnswer
+    from capplan.llm.core.training.job import TrainingJob
     from capplan.llm.core.training.plan import PricedTraining
 
 
@@ -42,12 +44,40 @@ def answer_llm_train_estimate(question: LlmTrainEstimateQuestion, context: Conte
         laws=load_rate_laws(),
         network_bytes_per_s=question.network_bytes_per_s,
         own=question.own_run(),
+        rollout=_rollout(question, job, context),
     )
     offers = on_demand_offers(context.price_list(question.specs)).get(gpu.id, ())
     offer = run_offer(offers, gpu, gpus=job.layout.gpus, network_bytes_per_s=question.network_bytes_per_s)
     terms, law = question.terms(), load_power_law()
     priced = price_training(estimate, terms, offer=offer, law=law, campaign=constants.campaign)
     return replace(priced, files=files)
+
+
+def _rollout(question: LlmTrainEstimateQuestion, job: "TrainingJob", context: Context) -> "Interval | None":
+    """Return the time in which an engine on the same GPUs generates the samples of a step; None where none are. [s]
+
+    Every data-parallel rank generates its own at once, by vLLM with weights in 16 bits and as many GPUs as share every
+    matrix, as fast as it serves so many clients.
+    """
+    if not job.parts.generates:
+        return None
+    from capplan.core.numbers import Interval
+    from capplan.verbs.llm.estimate import LlmEstimateQuestion, answer_llm_estimate
+
+    samples = job.micro_batch * job.accumulation
+    served = LlmEstimateQuestion(
+        model=question.model,
+        gpu=question.gpu,
+        tp=job.layout.tensor,
+        input_len=job.sequence_tokens - job.completion_tokens,
+        output_len=job.completion_tokens,
+        concurrency=(samples,),
+        utilization_fraction=question.rollout_fraction or None,
+        specs=question.specs,
+    )
+    rate = answer_llm_estimate(served, context).points[-1].output_tokens_per_s
+    tokens = float(samples * job.completion_tokens)
+    return Interval(low=tokens / rate.high, expected=tokens / rate.expected, high=tokens / rate.low)
 
 
 LLM_TRAIN_ESTIMATE = Verb(

@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta
 
+from capplan.errors import UsageError
+from capplan.llm.core.training.objective import OBJECTIVES
 from capplan.verbs.llm.fields import names_of
 from capplan.verbs.llm.train_fields import RunFields, TrainingFilesFields, TrainingMethodFields
 from capplan.verbs.llm.train_files import TrainedModelFields, with_config
@@ -106,6 +108,11 @@ def answer_llm_train_plan(question: LlmTrainPlanQuestion, context: Context) -> "
     from capplan.units import counted
 
     question, files = with_config(question)
+    if OBJECTIVES[question.objective].generates:
+        raise UsageError(
+            f"⟨objective⟩ {question.objective.value} generates samples in every step, which a plan does not search; "
+            "ask `llm train estimate` with a GPU, a count and a layout."
+        )
     prices = question.offered(context.price_list(question.specs))
     gpus = context.gpu_database(question.specs)
     model = question.found_model(context, question.model)

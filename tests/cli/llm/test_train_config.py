@@ -3,6 +3,8 @@
 import json
 from pathlib import Path
 
+import pytest
+
 from tests.cli.conftest import Run
 from tests.llm.read.test_training_files import AXOLOTL, written
 
@@ -59,6 +61,17 @@ def test_a_file_states_its_gpus_its_micro_batches_and_its_tokens(run: Run, tmp_p
     plan = run("llm", "train", "plan", "--config", file, "--gpu", "h100-sxm5-80gb")
     assert "64 sequences of 8,192 tokens" in plan.stdout
     assert "on 16" not in plan.stderr
+
+
+def test_generated_samples_take_what_the_engine_takes_to_serve_them(run: Run) -> None:
+    # 4 micro-batches of 8 samples a GPU, 1,024 of 2,048 tokens generated: 32 clients of the same engine
+    words = "llm train estimate qwen3-8b --gpu h100-sxm5-80gb --framework trl --objective grpo --states pure --gpus 8"
+    job = "--seq-len 2048 --completion-len 1024 --micro-batch 8 --accumulate 4 --rollout-memory 0 --json"
+    parts = json.loads(run(*words.split(), *job.split()).stdout)["estimate"]["parts_s"]
+    served = "llm estimate qwen3-8b --gpu h100-sxm5-80gb --input-len 1024 --output-len 1024 -c 32 --json"
+    rate = json.loads(run(*served.split()).stdout)["points"][0]["output_tokens_per_s"]["expected"]
+    (found,) = [part["value"] for part in parts if part["part"] == "generating samples"]
+    assert found == pytest.approx(32 * 1024 / rate)
 
 
 def test_a_question_without_a_model_is_refused_in_a_sentence(run: Run, tmp_path: Path) -> None:

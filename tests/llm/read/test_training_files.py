@@ -138,11 +138,7 @@ def test_megatrons_arguments_describe_the_model(tmp_path: Path) -> None:
 
 def test_every_option_that_a_table_names_is_one_and_every_word_is_among_its_words() -> None:
     options = {field.name for field in fields(TrainingJobFields)} | _PLACES
-    options |= {"component", "flavor", "more_targets", "epochs", "async_checkpoints"} | {
-        "objective",
-        "generations",
-        "completion_len",
-    }
+    options |= {"component", "flavor", "more_targets", "epochs", "async_checkpoints"}
     forms = file_forms()
     assert len(forms.frameworks) >= 8
     for name, form in forms.frameworks.items():

@@ -193,8 +193,10 @@ def logit_elements(job: TrainingJob) -> float:
     """Return the logits of one micro-batch on one GPU of the last stage; few where the loss runs by chunks."""
     vocabulary = job.architecture.vocab_size / job.layout.tensor
     tokens = job.micro_tokens
-    if job.framework.keeps_no_logits:
+    if job.framework.keeps_no_logits or not job.parts.has_vocabulary:
         return 0.0
+    if job.parts.generates:
+        tokens *= job.completion_tokens / job.sequence_tokens  # log-probabilities of the prompt are not needed
     if job.fused_loss or job.framework.fuses_loss:
         tokens = min(tokens, _LOSS_CHUNK_TOKENS)
     return tokens * vocabulary

@@ -1,6 +1,6 @@
 """Answer questions on one training job: its memory, the time of its step, and whether it fits."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 from capplan.core.gpus.rate_laws import RateLaws
 from capplan.core.gpus.spec import GpuSpec
@@ -10,8 +10,8 @@ from capplan.llm.core.training.flops import TrainingRates, training_rates
 from capplan.llm.core.training.job import Recompute, TrainingJob, check_job, recompute_choices
 from capplan.llm.core.training.memory import MemoryOutlook, MemoryScope, estimate_memory
 from capplan.llm.core.training.stated_file import StatedFile
-from capplan.llm.core.training.step_time import TrainingStepTime, step_time
-from capplan.llm.core.training.work import step_work, training_gpu
+from capplan.llm.core.training.step_time import TimeConstants, TrainingStepTime, step_time
+from capplan.llm.core.training.work import ProductClass, TrainingGpu, step_work, training_gpu
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +57,7 @@ class TrainingMemoryAnswer:
         stage, outlook = self.outlook.tightest, self.outlook
         parts = [
             ("weights", stage.weights),
+            ("frozen models", stage.frozen),
             ("adapters", stage.adapters),
             ("gradients at the peak", stage.peak_gradients),
             ("optimizer states", stage.optimizer),
@@ -115,6 +116,8 @@ class TrainingEstimate:
             ("optimizer", step.optimizer_s),
             ("offloading", step.offload_s),
             ("slower servers", step.jitter_s),
+            ("passes without gradients", step.frozen_s),
+            ("generating samples", step.rollout_s),
         ]
 
 
@@ -139,6 +142,7 @@ def answer_training_memory(
     outlook = estimate_memory(job, calibration.memory)
     evidence = calibration.memory_evidence(gpu=gpu, framework=job.framework)
     usable = gpu.expected_usable_bytes
+    usable -= job.rollout_fraction * gpu.memory_bytes
     peak = around(outlook.peak(MemoryScope.DEVICE), calibration.widths.memory[evidence])
     probability = calibration.fit_probability(peak.expected, usable_bytes=usable, evidence=evidence)
     if own.peak_bytes:
@@ -166,11 +170,37 @@ def usual_recompute(job: TrainingJob, gpu: GpuSpec, calibration: TrainingCalibra
         return replace(job, recompute=Recompute.FULL)
     if job.framework.recomputes_operators and Recompute.OPERATORS in choices:
         choices = choices[choices.index(Recompute.OPERATORS) :]
+    usable = gpu.expected_usable_bytes - job.rollout_fraction * gpu.memory_bytes
     for choice in choices:
         found = replace(job, recompute=choice)
-        if estimate_memory(found, calibration.memory).peak(MemoryScope.DEVICE) <= gpu.expected_usable_bytes:
+        if estimate_memory(found, calibration.memory).peak(MemoryScope.DEVICE) <= usable:
             return found
     return replace(job, recompute=Recompute.FULL)
+
+
+def objective_step(
+    job: TrainingJob, machine: TrainingGpu, constants: TimeConstants, *, paged_bytes: float = 0.0
+) -> TrainingStepTime:
+    """Return the time of a step with what its objective adds, but for the generation of samples.
+
+    A forward pass of the layers takes what computing them again in the backward pass adds, and of the head a third of
+    its passes. A model of values takes as long as the trained one; a sample is trained on as often as it is updated.
+    Traffic of gathering frozen models is left out.
+    """
+    family, parts = job.framework.family, job.parts
+    step = step_time(step_work(job, machine, paged_bytes=paged_bytes), constants, family)
+    trained = parts.updates * (1 + (0 if job.is_adapted else parts.values))
+    if trained > 1:
+        step = TrainingStepTime(**{item.name: getattr(step, item.name) * trained for item in fields(step)})
+    if not parts.forwards:
+        return step
+    plain, again = (
+        step_time(step_work(replace(job, recompute=choice), machine), constants, family)
+        for choice in (Recompute.NONE, Recompute.FULL)
+    )
+    head = step_work(job, machine).head_s * job.accumulation / 3 / constants.products[ProductClass.WIDE]
+    forward_s = again.total_s - plain.total_s + head / constants.families[family]
+    return replace(step, frozen_s=parts.forwards * forward_s)
 
 
 def estimate_training(
@@ -181,14 +211,17 @@ def estimate_training(
     laws: RateLaws,
     network_bytes_per_s: float | None = None,
     own: OwnRun = NO_RUN,
+    rollout: Interval | None = None,
 ) -> TrainingEstimate:
-    """Estimate the speed of a job."""
+    """Estimate the speed of a job, whose samples take `rollout` to generate where it generates them. [s]"""
     memory = answer_training_memory(job, gpu, calibration, own=own)
     machine = training_gpu(gpu, laws, network_bytes_per_s=network_bytes_per_s)
     paged = memory.outlook.paged_out(memory.usable_bytes)
-    step = step_time(step_work(job, machine, paged_bytes=paged), calibration.time, job.framework.family)
+    step = objective_step(job, machine, calibration.time, paged_bytes=paged)
     evidence = calibration.evidence(gpu=gpu, framework=job.framework.name)
     time_s = around(step.total_s, calibration.width(job, evidence))
+    if rollout is not None:
+        step, time_s = replace(step, rollout_s=rollout.expected), time_s + rollout
     if own.step_s:
         evidence, time_s = TrainingEvidence.MEASURED_HERE, around(own.step_s, _OWN_WIDTH)
     tokens = job.step_tokens

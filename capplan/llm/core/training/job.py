@@ -9,9 +9,10 @@ from capplan.llm.core.architecture import Architecture
 from capplan.llm.core.layers import Experts
 from capplan.llm.core.sharding import Sharding, check_sharding
 from capplan.llm.core.training.frameworks import Family, States, TrainingFramework
+from capplan.llm.core.training.objective import OBJECTIVES, Objective, ObjectiveParts, WordOfTraining
 
 
-class Method(StrEnum):
+class Method(WordOfTraining):
     """Which parameters are trained: all, or low-rank adapters beside a frozen base in 16 bits or quantised."""
 
     FULL = "full"
@@ -53,7 +54,7 @@ class Shard(StrEnum):
     ZERO3 = "zero3"
 
 
-class OptimizerRecipe(StrEnum):
+class OptimizerRecipe(WordOfTraining):
     """Optimizers by the states that they keep."""
 
     ADAMW = "adamw"
@@ -68,7 +69,7 @@ class OptimizerRecipe(StrEnum):
     SGD_MOMENTUM = "sgd-momentum"
 
 
-class BaseFormat(StrEnum):
+class BaseFormat(WordOfTraining):
     """How the frozen base of adapters is stored: NF4 in blocks of 64, with quantised scales, 8 or 16 bits."""
 
     BF16 = "bf16"
@@ -204,6 +205,9 @@ class TrainingJob:
         compiled: Pointwise operators are fused by a compiler.
         offloaded: What lies in the host's memory.
         optimizer_in_backward: Each parameter is updated as soon as its gradient is there, which is then dropped.
+        objective: What it is trained for.
+        completion_tokens: What of a sequence is generated, where the objective generates.
+        rollout_fraction: The share of a GPU's memory that the engine keeps which generates on the same GPUs.
     """
 
     architecture: Architecture
@@ -224,6 +228,14 @@ class TrainingJob:
     compiled: bool = False
     offloaded: frozenset[Offloaded] = frozenset()
     optimizer_in_backward: bool = False
+    objective: Objective = Objective.SFT
+    completion_tokens: int = 0
+    rollout_fraction: float = 0.0
+
+    @property
+    def parts(self) -> ObjectiveParts:
+        """Return what the objective adds."""
+        return OBJECTIVES[self.objective]
 
     @property
     def is_adapted(self) -> bool:
@@ -243,17 +255,17 @@ class TrainingJob:
     @property
     def micro_tokens(self) -> float:
         """Return the tokens of one micro-batch on one GPU."""
-        return self.micro_batch * self.sequence_tokens / self.layout.context
+        return self.micro_batch * self.parts.sequences * self.sequence_tokens / self.layout.context
 
     @property
     def global_batch(self) -> int:
-        """Return the sequences of one optimizer step."""
+        """Return the samples of one optimizer step: sequences, or pairs of them."""
         return self.micro_batch * self.accumulation * self.layout.data
 
     @property
     def step_tokens(self) -> int:
         """Return the tokens of one optimizer step."""
-        return self.global_batch * self.sequence_tokens
+        return self.global_batch * self.parts.sequences * self.sequence_tokens
 
 
 def default_shard(framework: TrainingFramework, *, ranks: int) -> Shard:
@@ -306,6 +318,11 @@ def check_job(job: TrainingJob) -> None:
         )
     if layout.keep_gathered and layout.shard is not Shard.ZERO3:
         raise UsageError("⟨keep-gathered⟩ is about parameters that are shared; add ⟨shard⟩ zero3, or leave it out.")
+    if job.parts.generates and not 0 < job.completion_tokens < job.sequence_tokens:
+        raise UsageError(
+            f"⟨completion-len⟩ {job.completion_tokens} must be below the {job.sequence_tokens} tokens of a sequence "
+            "(⟨seq-len⟩), which holds the prompt, too."
+        )
     if job.method is Method.QLORA and job.base is BaseFormat.BF16:
         raise UsageError("QLoRA needs a quantised base; add ⟨base⟩ nf4-dq, or ask for lora.")
 

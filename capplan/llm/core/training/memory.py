@@ -80,7 +80,7 @@ class TrainingMemory:
     `unsharded` are parameters and gradients that sharded data parallelism gathers for a layer. `host` is what is
     offloaded, and what is `paged`: states that the driver keeps on the GPU as far as it has room. `gradients` that are
     allocated during the backward pass stand beside activations that it frees, so that `peak_gradients` and
-    `peak_activations` say how much of each there is at the peak.
+    `peak_activations` say how much of each there is at the peak. `frozen` are reference and reward models.
     """
 
     stage: int
@@ -95,12 +95,14 @@ class TrainingMemory:
     paged: float
     peak_gradients: float
     peak_activations: float
+    frozen: float = 0.0
 
     @property
     def allocated(self) -> float:
         """Return the peak of allocated tensors. [bytes]"""
         return (
             self.weights
+            + self.frozen
             + self.adapters
             + self.optimizer
             + self.unsharded
@@ -224,7 +226,7 @@ def memory_of(counted: CountedJob, constants: MemoryConstants) -> MemoryOutlook:
         constants=constants,
         outside=constants.context_bytes
         + (constants.network_bytes if job.layout.gpus > job.layout.gpus_per_node else 0.0),
-        load=max(stage.weights + stage.adapters for stage in stages) + stages[0].unsharded,
+        load=max(stage.weights + stage.frozen + stage.adapters for stage in stages) + stages[0].unsharded,
         host=per_node * max(stage.host for stage in stages),
     )
 
@@ -233,11 +235,16 @@ def _stage(
     job: TrainingJob, index: int, held: StageParameters, constants: MemoryConstants, *, activations: tuple[float, float]
 ) -> TrainingMemory:
     weights, adapters, gradients, optimizer, unsharded = _states(job, held)
+    frozen, doubled = _frozen_bytes(job, held, weights), 1 + (0 if job.is_adapted else job.parts.values)
+    weights, gradients, optimizer = weights * doubled, gradients * doubled, optimizer * doubled
     is_last = index == job.layout.pipeline - 1
     family = job.framework.family
     kept, recomputed = activations
     per_logit = _IN_PLACE_LOGIT_BYTES if job.framework.loss_in_place else constants.logit_bytes[family]
+    # A reference's logits in 16 bits stand beside the trained model's.
+    per_logit += _HALF * job.parts.beside
     logits = logit_elements(job) * per_logit if is_last else 0.0
+    kept *= doubled  # policy and value run before one common backward pass
     paged = optimizer if job.optimizer is OptimizerRecipe.PAGED_ADAMW_8BIT else 0.0
     host = 0.0
     if Offloaded.OPTIMIZER in job.offloaded or paged:
@@ -271,7 +278,20 @@ def _stage(
         paged=paged,
         peak_gradients=peak_gradients,
         peak_activations=peak_activations,
+        frozen=frozen,
     )
+
+
+def _frozen_bytes(job: TrainingJob, held: StageParameters, weights: float) -> float:
+    """Return the bytes of frozen models: copies of the trained one in its format, and models of rewards in 16 bits.
+
+    Adapters have their reference under them, and what they are put on stands for the reward's base.
+    """
+    if job.is_adapted:
+        return weights * job.parts.rewards
+    ranks = job.layout.state_ranks if job.layout.shard is Shard.ZERO3 else 1
+    whole = weights if Offloaded.PARAMETERS not in job.offloaded else 0.0
+    return whole * job.parts.references + _HALF * held.total / ranks * job.parts.rewards
 
 
 _IN_PLACE_LOGIT_BYTES = 4.0

@@ -76,6 +76,8 @@ def price_training(
     """Return an estimate with its run, money and energy."""
     job = estimate.job
     tokens = terms.dataset.processed_tokens(job.sequence_tokens, micro_batch=job.micro_batch)
+    if tokens is not None and terms.dataset.samples is not None:
+        tokens *= job.parts.sequences
     if tokens is None:
         return PricedTraining(estimate=estimate, run=None, offer=offer, usd=None, campaign_usd=None, energy_j=None)
     run = plan_run(job, step_s=estimate.step_s, tokens=tokens, reliability=terms.reliability, campaign=campaign)

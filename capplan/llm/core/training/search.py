@@ -12,11 +12,12 @@ from capplan.core.numbers import Interval
 from capplan.llm.core.layers import Experts
 from capplan.llm.core.sharding import GPUS_PER_SERVER, tensor_refusal
 from capplan.llm.core.training.accuracy import TrainingCalibration
+from capplan.llm.core.training.estimate import objective_step
 from capplan.llm.core.training.frameworks import Family
 from capplan.llm.core.training.job import Recompute, Shard, TrainingJob, TrainingLayout, recompute_choices
 from capplan.llm.core.training.memory import MemoryScope, estimate_memory
-from capplan.llm.core.training.step_time import TrainingStepTime, step_time
-from capplan.llm.core.training.work import TrainingGpu, step_work
+from capplan.llm.core.training.step_time import TrainingStepTime
+from capplan.llm.core.training.work import TrainingGpu
 
 _MOST_PIPELINE, _MOST_MICRO_BATCH = 32, 64
 _LONG_SEQUENCE = 16_384
@@ -163,7 +164,7 @@ def _fitting(
         if peak > usable * (1 - _FREE_SHARE):
             continue
         probability = calibration.fit_probability(peak, usable_bytes=usable, evidence=evidence)
-        time = step_time(step_work(asked, gpu), calibration.time, job.framework.family)
+        time = objective_step(asked, gpu, calibration.time)
         yield LayoutCandidate(job=asked, gpu=gpu.gpu.id, step=time, peak_bytes=peak, fit_probability=probability)
         if probability >= SAFE_PROBABILITY:
             return

@@ -64,6 +64,8 @@ class TrainingStepTime:
     optimizer_s: float
     offload_s: float
     jitter_s: float
+    frozen_s: float = 0.0
+    rollout_s: float = 0.0
 
     @property
     def total_s(self) -> float:
@@ -86,6 +88,8 @@ class TrainingStepTime:
             "pipeline bubble": self.bubble_s,
             "the optimizer": self.optimizer_s,
             "offloading": self.offload_s,
+            "passes without gradients": self.frozen_s,
+            "generating samples": self.rollout_s,
         }
         return max(parts, key=lambda name: parts[name])
 

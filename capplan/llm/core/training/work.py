@@ -246,6 +246,10 @@ def _head_times(job: TrainingJob, gpu: TrainingGpu) -> tuple[float, float]:
     """Return the times of the output head's matrix products and of the traffic of its logits. [s]"""
     logits = job.micro_tokens * job.architecture.vocab_size / job.layout.tensor
     passes = 3.0 if job.method is Method.FULL or "head" in job.adapter.targets else 2.0
+    if not job.parts.has_vocabulary:
+        return 0.0, 0.0
+    if job.parts.generates:
+        logits *= job.completion_tokens / job.sequence_tokens
     head_flops = passes * 2.0 * logits * job.architecture.hidden_dim
     return head_flops / _wide_rate(job, gpu), _LOSS_BYTES * logits / gpu.copy_bytes_per_s
 

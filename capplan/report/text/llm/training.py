@@ -11,6 +11,7 @@ from capplan.llm.core.training.accuracy import JudgedTraining, TrainingCell, Tra
 from capplan.llm.core.training.estimate import TrainingMemoryAnswer
 from capplan.llm.core.training.job import Method, TrainingJob
 from capplan.llm.core.training.launch import launch_config
+from capplan.llm.core.training.objective import Objective
 from capplan.llm.core.training.parameters import adapter_parameters
 from capplan.llm.core.training.plan import PricedTraining, TrainingPlan
 from capplan.llm.core.training.run import TrainingRun
@@ -58,6 +59,9 @@ def training_memory_sections(answer: TrainingMemoryAnswer, *, is_verdict_only: b
     notes = [
         f"Loading takes {format_bytes(outlook.load)} of a GPU and about {format_bytes(outlook.load_host)} of its host."
     ]
+    if answer.job.rollout_fraction:
+        kept = answer.job.rollout_fraction * answer.gpu.memory_bytes
+        notes.append(f"The engine that generates samples keeps {format_bytes(kept)} of each GPU (⟨rollout-memory⟩).")
     if outlook.host:
         notes.append(f"Offloading takes {format_bytes(outlook.host)} of each server's memory.")
     if len(outlook.stages) > 1:
@@ -108,7 +112,10 @@ def headline(job: TrainingJob, gpu: str) -> str:
     if job.is_adapted:
         trained = adapter_parameters(job.architecture, job.adapter)
         method += f" on a {job.base.value} base ({format_parameters(trained)} trained)"
-    tokens = f"{job.micro_batch} × {job.sequence_tokens:,} tokens"
+    if job.objective is not Objective.SFT:
+        method = f"{job.objective.value} by {method}"
+    pairs = f"{job.parts.sequences} × " if job.parts.sequences > 1 else ""
+    tokens = f"{pairs}{job.micro_batch} × {job.sequence_tokens:,} tokens"
     return (
         f"{job.architecture.name} ({size} parameters), {method} in {job.compute.value} with {job.optimizer.value}, "
         f"{job.framework.name}, on {job.layout.gpus} × {gpu}: {job.layout.words}; micro-batch {tokens}, "
