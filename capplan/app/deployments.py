@@ -1,7 +1,7 @@
 """Find the deployments that words name, and which offers a search knows of their GPUs."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from capplan.core.gpus.prices import Price, offers_to_plan_with
 from capplan.core.gpus.sale import is_announced
@@ -22,6 +22,7 @@ from capplan.llm.read.calibrations import load_llm_memory
 from capplan.llm.read.catalogue import models_of_equal_size, stored_checkpoint
 from capplan.llm.read.sources import find_model
 from capplan.specs import Gpus
+from capplan.specs.fitted import load_power_law
 from capplan.specs.prices import Prices
 
 DEFAULT_CPU = "ryzen-9-7950x"
@@ -56,10 +57,13 @@ class Deployments:
                 constants=self.memory,
                 relatives=self._relatives[words.model],
                 assumes_narrow_cache=self.assumes_narrow_cache,
-                power_law=self.power_law,
+                power_law=self._law(words.power_limit_w),
                 cpu=self.gpus.find(words.cpu or DEFAULT_CPU) if words.sharding.offload else None,
             )
         return self._found[words]
+
+    def _law(self, limit_w: float | None) -> PowerLaw | None:
+        return self.power_law if limit_w is None else replace(self.power_law or load_power_law(), cap_w=limit_w)
 
     def model(self, name: str) -> LanguageModel:
         """Return a model by name, file or folder."""

@@ -72,7 +72,7 @@ class NamedDeployment(ReplicaSettings):
 
     `server` is that in which its replicas are timed; None for the usual one of its GPU.
     `batched_tokens` are the most tokens of a step, None for the engine's default. `drafts` says that a layer beside the
-    model drafts tokens.
+    model drafts tokens. `power_limit_w` is set on each GPU; None leaves it to what finds the deployment. [W]
     """
 
     gpu: str
@@ -84,6 +84,7 @@ class NamedDeployment(ReplicaSettings):
     server: GpuServer | None = None
     batched_tokens: int | None = None
     drafts: bool = False
+    power_limit_w: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -89,6 +89,7 @@ def parse_run(row: Mapping[str, str], *, file: str, line: int) -> MeasuredRun:
         publisher=publisher(row),
         year=_year(row),
         receive_interval=_receive_interval(row),
+        power_limit_w=_power_limit_w(row),
         file=file,
         line=line,
     )
@@ -181,6 +182,13 @@ def published_receive_interval(row: Mapping[str, str], *, clients: float | None)
 
 
 _MANY_CLIENTS = 16
+_POWER_LIMIT = re.compile(r"\bpower limit (\d+(?:\.\d+)?) W\b")
+
+
+def _power_limit_w(row: Mapping[str, str]) -> float | None:
+    """Return the power limit that was set on each GPU: as its column states it, else as its note does. [W]"""
+    noted = _POWER_LIMIT.search(row.get("note", ""))
+    return _number(row, "power_limit_w") or (float(noted[1]) if noted else None)
 
 
 def _positive(row: Mapping[str, str], name: str) -> float:

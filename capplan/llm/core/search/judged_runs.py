@@ -41,6 +41,7 @@ def words_of(run: MeasuredRun) -> NamedDeployment:
         kv=run.kv,
         version=run.version,
         sampling=run.sampling,
+        power_limit_w=run.power_limit_w,
     )
 
 
@@ -102,7 +103,7 @@ def validate_serving(
         try:
             answers += judge(item, calibration, constants)
             if power_law is not None:
-                answers += _judge_energy(item, calibration, constants, power_law)
+                answers += _judge_energy(item, calibration, constants, replace(power_law, cap_w=item.run.power_limit_w))
         except UsageError as error:
             skipped.append(_skip(item.run, str(error)))
     return ServingValidation(answers=tuple(answers), skipped=(*unreadable, *skipped))

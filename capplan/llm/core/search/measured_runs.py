@@ -20,8 +20,16 @@ def runs_of(measured: Sequence[MeasuredRun], deployment: ServingDeployment) -> l
     return [
         run
         for run in measured
-        if not run.model or (run.model in names and run.gpu in gpus and run.sharding == words.sharding)
+        if not run.model
+        or (run.model in names and run.gpu in gpus and run.sharding == words.sharding and _is_limited_so(run, deployment))
     ]
+
+
+def _is_limited_so(run: MeasuredRun, deployment: ServingDeployment) -> bool:
+    """Return True if a run had a deployment's power limit, or does not say which it had."""
+    cap, own_w = deployment.machine.cap, deployment.gpu.tdp_w
+    limit_w = own_w if cap is None else cap.law.cap_w
+    return run.power_limit_w is None or limit_w is None or run.power_limit_w == limit_w
 
 
 def named_runs_of(measured: Sequence[MeasuredRun], deployment: ServingDeployment) -> list[MeasuredRun]:

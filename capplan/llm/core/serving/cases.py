@@ -130,6 +130,7 @@ class MeasuredRun:
     replicas. `quality` is A, B or C as the file states it. `file` and `line` say where it was read.
     `energy` is None where no power meter ran. `publisher` is who published the run, and `year` when, None where nobody
     says. `receive_interval` is how often the engine was set to look for new requests, None for its default.
+    `power_limit_w` was set on each GPU; None where they had their own. [W]
     """
 
     model: str
@@ -156,6 +157,7 @@ class MeasuredRun:
     publisher: str = ""
     year: int | None = None
     receive_interval: int | None = None
+    power_limit_w: float | None = None
 
     @property
     def block(self) -> str:

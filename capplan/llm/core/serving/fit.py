@@ -11,7 +11,7 @@ import numpy as np
 
 from capplan.core.calibrate.residuals import Jacobian, LeastSquares, minimise
 from capplan.core.numbers import BoolArray, FloatArray
-from capplan.llm.core.serving.cases import Metric, Serving, ServingCase, answer
+from capplan.llm.core.serving.cases import Metric, Serving, ServingCase, answer, metric_of
 from capplan.llm.core.serving.closed_loop import LoopTimes
 from capplan.llm.core.serving.load_curve import open_waiting
 from capplan.llm.core.serving.service import ServedDeployment, Waiting, loop_times, waiting_names, waiting_parts
@@ -173,7 +173,7 @@ def followed_fit(table: Tabulated, vector: FloatArray) -> FullFit:
     constants = table.layout.view(vector)
     followed = _follow(table.observations, constants)
     items = [table.observations[place] for place in table.closed]
-    return FullFit(vector, followed, _corrections(items, followed, table.logs(vector)))
+    return FullFit(vector, followed, _corrections(items, followed, table.logs(vector), constants))
 
 
 def fit_constants(table: Tabulated) -> FullFit:
@@ -389,15 +389,26 @@ def _service(case: ServingCase, constants: Constants) -> ServedDeployment:
     return ServedDeployment(kernels=case.kernels, machine=case.machine, engine=case.engine, constants=constants)
 
 
-def _corrections(items: Sequence[Observation], followed: Followed, closed: FloatArray) -> FloatArray:
-    """Compute by what logarithm stepped loops and finite offline runs differ from their closed forms, 0 for others."""
+def _corrections(
+    items: Sequence[Observation], followed: Followed, closed: FloatArray, constants: Constants
+) -> FloatArray:
+    """Compute by what logarithm stepped loops, finite offline runs and power limits differ from closed forms."""
     found = np.zeros(len(items))
     for index, item in enumerate(items):
         if item.case.serving is Serving.CLOSED_LOOP:
             found[index] = np.log(followed.loops[id(item.case)].tpot_s) - closed[index]
         elif _is_finite(item.case):
             found[index] = np.log(followed.finite_tokens_per_s[id(item.case)]) - closed[index]
+        elif item.case.machine.cap is not None:
+            found[index] = _under_limit(item, constants)
     return found
+
+
+def _under_limit(item: Observation, constants: Constants) -> float:
+    """Return the logarithm by which a power limit changes an answer."""
+    freely = replace(item.case, machine=replace(item.case.machine, cap=None))
+    limited, free = (metric_of(answer(case, constants), item.metric) for case in (item.case, freely))
+    return float(np.log(limited / free))
 
 
 def _waiting_moved(table: Tabulated, base: FullFit, vector: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -103,7 +103,8 @@ PRIOR = LlmCalibration(
     name="prior",
     kernels=_KERNELS,
     engines={
-        "llama.cpp": _engine(63, 300, 4, 60, elementwise_bytes=28.6),
+        "llama.cpp": _engine(26.5, 300, 4, 60, elementwise_bytes=28.6),
+        "llama.cpp before 2025": _engine(63, 300, 4, 60, elementwise_bytes=28.6),
         "sglang": _engine(10, 400, 4, 300),
         "sglang before 0.5.10": _engine(10, 400, 4, 300),
         "trtllm": _engine(8, 400, 4, 300),
@@ -119,7 +120,9 @@ PRIOR = LlmCalibration(
         latency_s=10e-6, latency_growth=0.62, bus_fraction=0.21, bus_decline=0.98, staged_s=40e-6, staged_bytes=0.6e6
     ),
     device=DeviceConstants(power_knee=1.9e12, narrow_bandwidth=1.1, other_compute=0.65, other_bandwidth=0.80),
-    single_streams={"llama.cpp": frozenset(_STREAMED_WITH_LLAMACPP.split())},
+    single_streams=dict.fromkeys(
+        ("llama.cpp", "llama.cpp before 2025"), frozenset(_STREAMED_WITH_LLAMACPP.split())
+    ),
 )
 """llama.cpp's products, layers and element bytes are learnt from `single_streams` (`benchmarks/llama_cpp.py`): its
 activations are in 32 bits, and nothing is fused. `host` are PCIe 5.0 hosts. Collectives are fitted to all-reduce

@@ -144,14 +144,18 @@ def pair_name(name: str, engine: str) -> str:
     return f"{name} | {engine.split(maxsplit=1)[0]}"
 
 
+_SAME_KERNELS = {"llama.cpp before 2025": "llama.cpp"}
+"""Generations of an engine whose kernels are those of another: they differ in what the host does between kernels."""
+
+
 def vendor_name(vendor: str, engine: str) -> str:
-    """Return the name of a vendor of GPUs with one generation of an engine."""
-    return f"{vendor} | {engine}"
+    """Return the name of a vendor of GPUs with the kernels of one generation of an engine."""
+    return f"{vendor} | {_SAME_KERNELS.get(engine, engine)}"
 
 
 def factor_name(engine: str, architecture: str, kernel: str) -> str:
     """Return the name of the factor of a class of kernels in one engine on one architecture."""
-    return f"{kernel} | {engine} | {architecture}"
+    return f"{kernel} | {_SAME_KERNELS.get(engine, engine)} | {architecture}"
 
 
 class Novelty(StrEnum):

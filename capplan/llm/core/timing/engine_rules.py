@@ -82,6 +82,7 @@ SCHEDULING: Mapping[str, Scheduling] = {
     "sglang": Scheduling(mixes=False, most_sequences=2048, overlaps=True, evicts=True),
     "sglang before 0.5.10": Scheduling(mixes=False, most_sequences=2048, overlaps=True, evicts=True),
     "llama.cpp": Scheduling(mixes=True, most_sequences=256, fills_pipeline=True),
+    "llama.cpp before 2025": Scheduling(mixes=True, most_sequences=256, fills_pipeline=True),
 }
 """Defaults of vLLM 0.19 and SGLang 0.5 on a B200, of TensorRT-LLM 1.0 and of llama-server; `scheduling_on` returns
 those of any GPU. TensorRT-LLM keeps room for whole answers (GUARANTEED_NO_EVICT)."""
@@ -103,7 +104,8 @@ def engine_variant(engine: str, version: tuple[int, ...] | None) -> str:
     TensorRT-LLM compiled whole engines before 1.0, and decoded most grouped-query attention without tensor cores before
     0.11. vLLM before 0.14 put a step together only after the tokens of the last one had been handed out (asynchronous
     scheduling is its default since). DeepSeek-R1 on eight MI300X takes a quarter less time in SGLang 0.5.12 than in
-    0.5.9.
+    0.5.9. Versions of llama.cpp are days or years of its builds: those of 2025 and later launch graphs of fused kernels
+    where those of 2024 launched one kernel after the other (`benchmarks/llama_cpp.py`).
     """
     if version is None:
         return engine
@@ -115,6 +117,7 @@ _GENERATIONS = {
     "trtllm": (((0, 11), "0.11"), ((1,), "1.0")),
     "vllm": (((0, 14), "0.14"),),
     "sglang": (((0, 5, 10), "0.5.10"),),
+    "llama.cpp": (((2025,), "2025"),),
 }
 """Versions at which engines changed, in rising order."""
 
