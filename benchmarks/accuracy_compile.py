@@ -125,7 +125,7 @@ def held_out_table(calibration: Calibration) -> str:
     assert calibration.origin is not None
     lines = ["| held out | rows | median | p90 | bias |", "| --- | ---: | ---: | ---: | ---: |"]
     for cell, found in calibration.origin.held_out_errors.items():
-        if cell.startswith("card "):  # interval_widths.py's, of eager steps and training
+        if cell.startswith(("card ", "drawn, ")):  # those of interval_widths.py and step_splits.py
             continue
         figures = f"{100 * found['median']:.1f} | {100 * found['p90']:.1f} | {found['bias']:.3f}"
         lines.append(f"| {cell.replace('device ', '')} | {found['rows']:.0f} | {figures} |")
@@ -211,6 +211,11 @@ def kept_fusion(page: Path) -> str:
     return fence + after.partition("```\n")[0] + fence if fence else ""
 
 
+def kept_splits(page: Path) -> str:
+    """Return what `step_splits.py` wrote into a page, with the words before it."""
+    return page.read_text().partition("## Compiled graphs: splits like use\n\n")[2].partition("## The gain")[0]
+
+
 def main() -> None:
     """Write the page."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -224,6 +229,7 @@ def main() -> None:
     steps = read_measured(words.measured).steps
     page = [
         _HEAD, "## Compiled graphs (`--framework compile`)\n", _COMPILE, held_out_table(parts["compile"]),
+        "## Compiled graphs: splits like use\n", kept_splits(words.output),
         "## The gain of compiling\n", _GAIN, gain_table(steps, models=words.models, seed=words.seed), _WRONG,
         "## Fusion beside Inductor's\n", _FUSION, kept_fusion(words.output) if words.no_fusion else fusion_lines(),
         "## Training steps\n", _TRAINING, held_out_table(load_calibration(TRAINING).parts["training"]),

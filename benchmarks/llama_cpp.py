@@ -5,12 +5,13 @@ them ("llama.cpp before 2025"). What a layer takes since is learnt from streams 
 2025-09 and later (`llama_cpp_streams.csv`, one a row with its source), everything else as it is: the value at which the
 median of predicted ÷ measured is 1. Each source left out in turn says how wrong it is.
 
-The rows of 2024-05 are single streams of Llama-3-8B in fp16 and Q4_K_M on 19 GPUs: tokens per second of 1,024 generated tokens
-(`llama_tg`) and of a prompt of 1,024 (`llama_pp`, two batches of 512). Learnt are what its dense products reach of peak
-and bandwidth, what norms and activations move, and what launching a layer takes; everything else is that of other
-engines. Errors are those with the GPU left out: the six constants are fitted without it, but the bound of bytes per
-clock (`timing/machine.py`), the form of the law and the values at which the fit starts were chosen with all GPUs in
-view, so that they are somewhat optimistic. What is printed stands in `serving/priors.py` and `llm-time.yaml`.
+The rows of 2024-05 are single streams of Llama-3-8B in fp16 and Q4_K_M on 19 GPUs: tokens per second of 1,024
+generated tokens (`llama_tg`) and of a prompt of 1,024 (`llama_pp`, two batches of 512). Learnt are what its dense
+products reach of peak and bandwidth, what norms and activations move, and what launching a layer takes; everything
+else is that of other engines. Errors are those with the GPU left out: the six constants are fitted without it, but the
+bound of bytes per clock (`timing/machine.py`), the form of the law and the values at which the fit starts were chosen
+with all GPUs in view, so that they are somewhat optimistic.
+What is printed stands in `serving/priors.py` and `llm-time.yaml`.
 """
 
 import sys

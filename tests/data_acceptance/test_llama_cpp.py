@@ -29,8 +29,9 @@ def test_a_single_stream_is_as_fast_as_published(gpu: str, weights: str, tokens_
     # Llama 3 8B, 1,024 tokens generated, llama.cpp b2824 of May 2024
     # (github.com/XiongjieDai/GPU-Benchmarks-on-LLM-Inference).
     words = NamedDeployment(
-        model="llama-3-8b-instruct", gpu=gpu, engine="llama.cpp", weights=weights, kv="fp16", sharding=Sharding()
-    )
+        model="llama-3-8b-instruct", gpu=gpu, engine="llama.cpp", weights=weights, kv="fp16", sharding=Sharding(),
+        version="2024-05",
+    )  # fmt: skip
     demand = served_demand(DEPLOYMENTS.find, words, input_len=8, output_len=1024)
     (point,) = estimate_serving(DEPLOYMENTS.find(words), demand, (1,), calibration=load_time_calibration()).points
     assert 1 / point.tpot_s.expected == pytest.approx(tokens_per_s, rel=0.2)

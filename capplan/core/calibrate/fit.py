@@ -50,7 +50,7 @@ class FittedCalibration:
     statistics: Mapping[str, ErrorStatistics]
 
 
-_FITS: Mapping[str, Callable[[FitRows], LatencyFit]] = {
+FITS: Mapping[str, Callable[[FitRows], LatencyFit]] = {
     "eager": LatencyFit,
     "compile": partial(LatencyFit, gpu_sd=0.06, deviation_sd={"architecture": 0.05, "torch": 0.07, "precision": 1e-3}),
     "training": partial(LatencyFit, gpu_sd=0.02, deviation_sd={"architecture": 1e-3, "torch": 1e-3, "precision": 1e-3}),
@@ -90,7 +90,7 @@ def fit_calibration(
     Deterministic: the same steps in the same order give the same constants.
     """
     rows = fit_rows(steps, laws)
-    make = _FITS[serves]
+    make = FITS[serves]
     fit = make(rows)
     best = fit.fit()
     cells = _cells(steps, host_decides=fit.host_decides(best))
@@ -139,7 +139,7 @@ def hold_out(
     rows: FitRows, steps: Sequence[TimedStep], make: Callable[[FitRows], LatencyFit], *, start: FloatArray, folds: int
 ) -> HeldOutErrors:
     """Refit without each fold of families, each GPU, and each GPU with a fold of families, and predict those rows."""
-    fold = _family_folds([step.family for step in steps], folds)
+    fold = family_folds([step.family for step in steps], folds)
     none = np.full(len(steps), np.nan)
     family, gpu, sheet, both = none.copy(), none.copy(), none.copy(), none.copy()
     for index in range(folds):
@@ -252,7 +252,7 @@ def _transfer(values: FloatArray, source: LatencyFit, target: LatencyFit) -> Flo
     return start
 
 
-def _family_folds(families: Sequence[str], folds: int) -> IntArray:
+def family_folds(families: Sequence[str], folds: int) -> IntArray:
     """Distribute families over folds, the largest first, each to the smallest fold."""
     names, sizes = np.unique(families, return_counts=True)
     held = np.zeros(folds)

@@ -1,14 +1,20 @@
 """Rows of measured serving runs, as people write them."""
 
 import gzip
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from capplan.app.deployments import Deployments
 from capplan.errors import UsageError
+from capplan.llm.core.deployment import NamedDeployment
+from capplan.llm.core.search.measured_runs import runs_of
 from capplan.llm.core.serving.cases import MeasuredRun, Metric, Serving
+from capplan.llm.core.sharding import Sharding
 from capplan.llm.read.run_rows import RunFile
 from capplan.llm.read.serving_rows import read_serving
+from capplan.specs import load_gpus
 
 HEAD = (
     "model,gpu,gpus,tp,pp,ep,dp,engine,version,weights,kv,input_len,output_len,lengths,concurrency,request_rate,"
@@ -64,6 +70,27 @@ def test_how_often_sglang_looks_for_requests_is_what_the_row_or_its_script_says(
     found = read(tmp_path, *rows, head=head).runs
     assert [run.receive_interval for run in found] == [10, 30, None, None, 5]
     assert [(run.publisher, run.year) for run in found[:4:3]] == [("InferenceX", 2026), ("somebody/else", None)]
+
+
+def test_a_power_limit_is_that_of_its_column_or_else_of_the_note(tmp_path: Path) -> None:
+    head = "model,gpu,engine,input_len,output_len,concurrency,tpot_ms,power_limit_w,note"
+    rows = (
+        "qwen3-8b,rtx-3090,vllm,100,100,1,20,,power limit 220 W of 350; PCIe 3.0 x16",
+        "qwen3-8b,rtx-3090,vllm,100,100,1,20,250,power limit 220 W of 350",
+        "qwen3-8b,rtx-3090,vllm,100,100,1,20,,no limit was set",
+    )
+    assert [run.power_limit_w for run in read(tmp_path, *rows, head=head).runs] == [220, 250, None]
+
+
+def test_runs_under_another_power_limit_are_none_of_a_deployment(tmp_path: Path) -> None:
+    head = "model,gpu,engine,input_len,output_len,concurrency,tpot_ms,power_limit_w"
+    rows = [f"qwen3-8b,rtx-3090,vllm,100,100,1,20,{limit}" for limit in ("220", "350", "")]
+    runs = read(tmp_path, *rows, head=head).runs
+    deployments = Deployments(gpus=load_gpus())
+    words = NamedDeployment(model="qwen3-8b", gpu="rtx-3090", engine="vllm", sharding=Sharding())
+    for limit, taken in ((None, [1, 2]), (220.0, [0, 2])):
+        found = runs_of(runs, deployments.find(replace(words, power_limit_w=limit)))
+        assert [runs.index(run) for run in found] == taken
 
 
 @pytest.mark.parametrize(

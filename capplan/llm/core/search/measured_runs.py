@@ -21,7 +21,12 @@ def runs_of(measured: Sequence[MeasuredRun], deployment: ServingDeployment) -> l
         run
         for run in measured
         if not run.model
-        or (run.model in names and run.gpu in gpus and run.sharding == words.sharding and _is_limited_so(run, deployment))
+        or (
+            run.model in names
+            and run.gpu in gpus
+            and run.sharding == words.sharding
+            and _is_limited_so(run, deployment)
+        )
     ]
 
 

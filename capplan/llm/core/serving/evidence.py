@@ -110,7 +110,7 @@ def evidence_of(
         same_kind = segment is None or segment in calibration.measured_segments
         generations = {where for _, of, where in timed if of.split(maxsplit=1)[0] == name}
         found.add(Novelty.GPU if architecture in generations and same_kind else Novelty.ARCHITECTURE)
-    if vendor_name(vendor, engine) not in calibration.measured_vendors and is_under_load:
+    if vendor_name(vendor, architecture, engine) not in calibration.measured_vendors and is_under_load:
         found.add(Novelty.VENDOR)
     if not is_under_load:
         found.add(Novelty.ENGINE)

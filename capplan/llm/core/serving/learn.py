@@ -108,7 +108,7 @@ def known_by(runs: Sequence[LearntRun], calibration: LlmCalibration) -> LlmCalib
         measured_pairs=frozenset(pair_name(run.model, run.engine) for run in runs),
         measured_engines=frozenset(run.engine for run in runs if run.observation.case.clients > 1),
         measured_segments=frozenset(run.segment for run in runs if run.segment),
-        measured_vendors=frozenset(vendor_name(run.vendor, run.engine) for run in runs),
+        measured_vendors=frozenset(vendor_name(run.vendor, run.architecture, run.engine) for run in runs),
         measured_releases={name: (min(found)[1], max(found)[1]) for name, found in sorted(releases.items())},
         single_streams=PRIOR.single_streams,
         kernel_factors=dict.fromkeys(kernels, 1.0),

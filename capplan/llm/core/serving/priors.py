@@ -120,9 +120,7 @@ PRIOR = LlmCalibration(
         latency_s=10e-6, latency_growth=0.62, bus_fraction=0.21, bus_decline=0.98, staged_s=40e-6, staged_bytes=0.6e6
     ),
     device=DeviceConstants(power_knee=1.9e12, narrow_bandwidth=1.1, other_compute=0.65, other_bandwidth=0.80),
-    single_streams=dict.fromkeys(
-        ("llama.cpp", "llama.cpp before 2025"), frozenset(_STREAMED_WITH_LLAMACPP.split())
-    ),
+    single_streams=dict.fromkeys(("llama.cpp", "llama.cpp before 2025"), frozenset(_STREAMED_WITH_LLAMACPP.split())),
 )
 """llama.cpp's products, layers and element bytes are learnt from `single_streams` (`benchmarks/llama_cpp.py`): its
 activations are in 32 bits, and nothing is fused. `host` are PCIe 5.0 hosts. Collectives are fitted to all-reduce

@@ -148,9 +148,14 @@ _SAME_KERNELS = {"llama.cpp before 2025": "llama.cpp"}
 """Generations of an engine whose kernels are those of another: they differ in what the host does between kernels."""
 
 
-def vendor_name(vendor: str, engine: str) -> str:
-    """Return the name of a vendor of GPUs with the kernels of one generation of an engine."""
-    return f"{vendor} | {_SAME_KERNELS.get(engine, engine)}"
+def vendor_name(vendor: str, architecture: str, engine: str) -> str:
+    """Return the name of a vendor's line of GPUs with the kernels of one generation of an engine.
+
+    A vendor that numbers its architectures has a line of each name (CDNA, RDNA), whose matrix units have instructions
+    of their own, so that one says nothing of the kernels of the other.
+    """
+    line = architecture.rstrip("0123456789.") if architecture[-1:].isdigit() else vendor
+    return f"{line} | {_SAME_KERNELS.get(engine, engine)}"
 
 
 def factor_name(engine: str, architecture: str, kernel: str) -> str:

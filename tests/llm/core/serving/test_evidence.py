@@ -1,5 +1,6 @@
 """Interval widths by what was measured, and factors learnt from measured runs."""
 
+from dataclasses import replace
 from math import exp, log, sqrt
 from typing import Any
 
@@ -45,7 +46,7 @@ def calibration() -> LlmCalibration:
         measured_pairs=frozenset({pair_name("llama", "vllm")}),
         measured_engines=frozenset({"vllm", "sglang"}),
         measured_segments=frozenset({"data-centre"}),
-        measured_vendors=frozenset({vendor_name("NVIDIA", engine) for engine in ("vllm", "sglang")}),
+        measured_vendors=frozenset({vendor_name("NVIDIA", "Hopper", engine) for engine in ("vllm", "sglang")}),
         measured_releases={"Hopper | vllm": ("0.11", "0.26.0")},
         single_streams={"llama.cpp": frozenset({"apple-m2-ultra"})},
         kernel_factors={factor_name(engine, "Hopper", KernelClass.GEMM_16): 1.1 for engine in ("vllm", "sglang")},
@@ -103,6 +104,22 @@ def test_a_market_a_generation_or_a_class_of_kernels_that_was_never_measured_cou
     assert other.novelties == {Novelty.GPU}
     assert unusual.novelties == {Novelty.FORMAT}
     assert elsewhere.novelties == {Novelty.FORMAT}
+
+
+def test_one_line_of_a_vendor_says_nothing_of_its_others() -> None:
+    # RDNA and CDNA multiply by different instructions (WMMA, MFMA); NVIDIA's generations share theirs
+    known = replace(calibration(), measured_vendors=frozenset({vendor_name("AMD", "RDNA4", "vllm")}))
+    for architecture, is_new in (("RDNA3.5", False), ("CDNA3", True)):
+        found = evidence_of(known, gpu="mi300x", vendor="AMD", architecture=architecture, model="llama", engine="vllm")
+        assert (Novelty.VENDOR in found.novelties) == is_new
+    assert vendor_name("NVIDIA", "Hopper", "vllm") == vendor_name("NVIDIA", "Ada Lovelace", "vllm")
+
+
+def test_builds_of_llama_cpp_share_their_kernels() -> None:
+    new, old = "llama.cpp", "llama.cpp before 2025"
+    assert factor_name(old, "Ampere", KernelClass.GGML_16) == factor_name(new, "Ampere", KernelClass.GGML_16)
+    assert PRIOR.engines[new].layer_s < PRIOR.engines[old].layer_s / 2  # graphs of fused kernels
+    assert replace(PRIOR.engines[new], layer_s=0.0) == replace(PRIOR.engines[old], layer_s=0.0)
 
 
 def test_evidence_says_what_was_not_measured() -> None:

@@ -5,15 +5,17 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from capplan.core.power import CardCap
 from capplan.llm.core.serving.cases import Metric, Serving, ServingCase, answer, metric_of
-from capplan.llm.core.serving.fit import Observation, Tabulated, block_weights, fit_constants
+from capplan.llm.core.serving.fit import Observation, Tabulated, block_weights, fit_constants, followed_fit
 from capplan.llm.core.serving.priors import PRIOR, default_layout, default_prior
 from capplan.llm.core.serving.service import Demand
 from capplan.llm.core.timing.calibration import KernelClass
 from capplan.llm.core.timing.step_time import factor_slopes_s, kernel_slopes_s, stack, step_table, step_time
 from capplan.llm.core.timing.work import CLASSES, Load
+from capplan.specs.fitted import load_power_law
 from tests.llm.core.architectures import DEEPSEEK_V3, LLAMA_8B
-from tests.llm.core.timing.test_step_time import machine
+from tests.llm.core.timing.test_step_time import H100, machine
 from tests.llm.core.timing.test_work import kernels
 
 
@@ -115,3 +117,28 @@ def test_constants_that_made_the_runs_are_found_again() -> None:
     # what no run moves stays where the prior puts it
     kept = found.kernels()[KernelClass.MOE_16].compute_fraction
     assert kept == pytest.approx(PRIOR.kernels[KernelClass.MOE_16].compute_fraction)
+
+
+@pytest.mark.parametrize("serving", [Serving.CLOSED_LOOP, Serving.FIXED_BATCH, Serving.OFFLINE])
+def test_runs_under_a_power_limit_are_predicted_by_the_tables_as_they_are_answered(serving: Serving) -> None:
+    own = machine()
+    limited = replace(own, cap=CardCap(gpu=H100, law=replace(load_power_law(), cap_w=300.0)))
+    layout = default_layout()
+    metric = Metric.OUTPUT_TOKENS_PER_S if serving is Serving.OFFLINE else Metric.TPOT
+    observations = [
+        Observation(
+            case=ServingCase(
+                kernels=kernels(LLAMA_8B), machine=each, engine="vllm", serving=serving, clients=64,
+                demand=Demand(input_len=256, output_len=128, capacity=256),
+            ),
+            metric=metric, value=1.0, block="one",
+        )
+        for each in (own, limited)
+    ]  # fmt: skip
+    table = Tabulated.of(observations, layout=layout, prior=default_prior(layout))
+    fit = followed_fit(table, table.prior.mean)
+    free, slower = (float(value) for value in table.predict(fit, fit.vector))
+    answered = [metric_of(answer(item.case, layout.view(fit.vector)), metric) for item in observations]
+    assert slower / free == pytest.approx(answered[1] / answered[0], rel=0.01)
+    longer = free / slower if serving is Serving.OFFLINE else slower / free
+    assert longer > 1.1  # 300 of 700 W: a busy card draws about its limit

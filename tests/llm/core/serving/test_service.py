@@ -188,6 +188,8 @@ def test_replicas_share_the_clients_and_add_their_tokens() -> None:
         ("trtllm", None, "trtllm", KernelClass.DECODE_GQA),
         ("vllm", (0, 9), "vllm before 0.14", KernelClass.DECODE_GQA),
         ("vllm", (0, 14), "vllm", KernelClass.DECODE_GQA),
+        ("llama.cpp", (2024,), "llama.cpp before 2025", KernelClass.DECODE_GQA),
+        ("llama.cpp", (2025,), "llama.cpp", KernelClass.DECODE_GQA),
     ],
 )
 def test_generations_of_an_engine_have_their_own_constants(

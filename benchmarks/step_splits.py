@@ -1,0 +1,209 @@
+"""Give compiled steps the widths that unseen families of models ask for, each family weighing alike.
+
+    python benchmarks/step_splits.py ../shared/data/measured/latency-timm.csv.gz --write
+
+comes after `accuracy.py` and `interval_widths.py` and changes widths of compile.yaml alone, and the section "Compiled
+graphs: splits like use" of docs/accuracy-compile.md. Constants are fitted again to a part of the rows (`_DRAWN`, models
+drawn at random), without whole groups: a fifth of the families of models, half of them, a GPU, and a GPU with half of
+the families.
+
+Nobody knows the family of a question, and the families of many rows (ResNets, vision transformers) are predicted better
+than others. So every family weighs alike, however many rows it has. The sides of a cell are quantiles of what both
+splits of families tell, half of what is outside below and half above; what GPUs add in square is the least that holds
+nine tenths of the splits of GPUs. An interval is never made narrower than `interval_widths.py` has it. The page states
+what lies within where widths are learnt from the other half of the families.
+"""
+
+import argparse
+import pickle
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+from accuracy import described_rows
+
+from capplan.core.calibrate.dataset import TimedStep
+from capplan.core.calibrate.fit import FITS, family_folds, fit_rows, predict_without
+from capplan.core.calibrate.validation import error_statistics
+from capplan.core.latency.calibration import Calibration, IntervalWidth
+from capplan.core.numbers import BoolArray, FloatArray, IntArray
+from capplan.specs.calibration import dump_calibration, load_calibration
+from capplan.specs.folders import calibration_file
+from capplan.specs.rate_laws import load_rate_laws
+
+_DRAWN = 880
+_CELL, _FILE = "device nchw", "compile.yaml"
+_COMMAND = f"python benchmarks/step_splits.py latency-timm.csv.gz, {_DRAWN} rows drawn"
+PAGE = Path(__file__).parents[1] / "docs" / "accuracy-compile.md"
+START, END = "<!-- step_splits.py -->", "<!-- end of step_splits.py -->"
+FIFTH, HALF, GPU, BOTH = (
+    "a fifth of the families", "half of the families", "a GPU", "a GPU, and half of the families",
+)  # fmt: skip
+OF_FAMILIES = (FIFTH, HALF)
+_OUTSIDE = 0.1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judged:
+    """Log errors by split, NaN where a step was not asked for, and each step's weight and half of the families."""
+
+    errors: Mapping[str, FloatArray]
+    weight: FloatArray
+    half: IntArray
+
+
+def groups_out(steps: list[TimedStep]) -> Iterator[tuple[str, BoolArray, BoolArray]]:
+    """Yield splits' names with the rows that a fit does not see, and those that are asked of it."""
+    families = [step.family for step in steps]
+    fifth, half = family_folds(families, 5), family_folds(families, 2)
+    gpus = np.array([step.gpu for step in steps])
+    for name, fold in ((FIFTH, fifth), (HALF, half)):
+        for index in np.unique(fold):
+            yield name, fold == index, fold == index
+    for gpu in np.unique(gpus):
+        yield GPU, gpus == gpu, gpus == gpu
+        for index in np.unique(half):
+            yield BOTH, (gpus == gpu) | (half == index), (gpus == gpu) & (half == index)
+
+
+def judge(steps: list[TimedStep]) -> Judged:
+    """Fit all steps, then without each group, and weigh families alike."""
+    rows, make = fit_rows(steps, load_rate_laws()), FITS["compile"]
+    fit = make(rows)
+    best = fit.fit()
+    errors: dict[str, FloatArray] = {}
+    for name, without, asked in groups_out(steps):
+        into = errors.setdefault(name, np.full(len(steps), np.nan))
+        predict_without(rows, make, without, asked, into, start=best)
+        print(name, error_statistics(into[np.isfinite(into)]), flush=True)
+    by_host = fit.host_decides(best)
+    families = np.unique([step.family for step in steps], return_inverse=True)[1]
+    weight = np.where(by_host, 0.0, 1.0 / np.bincount(families)[families])
+    return Judged(errors=errors, weight=weight, half=family_folds([step.family for step in steps], 2))
+
+
+def quantile(values: FloatArray, weight: FloatArray, level: float) -> float:
+    """Return the least value that a share of the weight does not exceed."""
+    order = np.argsort(values)
+    return float(values[order][np.searchsorted(np.cumsum(weight[order]) / weight.sum(), level)])
+
+
+def widths(judged: Judged, kept: BoolArray) -> tuple[float, float, float]:
+    """Return both sides of families, and what GPUs add in square, as some rows tell them."""
+    sides = []
+    for sign in (1.0, -1.0):
+        found = [
+            quantile(sign * each[use], judged.weight[use], 1.0 - _OUTSIDE / 2)
+            for name in OF_FAMILIES
+            if (use := kept & np.isfinite(each := judged.errors[name])).any()
+        ]
+        sides.append(max(0.0, *found))
+    below, above = sides
+    between = next(
+        x for x in np.arange(0.0, 1.0, 0.005)
+        if _share(inside(judged, kept, (below, above, float(x))), judged, kept, (GPU, BOTH)) >= 1.0 - _OUTSIDE
+    )  # fmt: skip
+    return below, above, float(between)
+
+
+def inside(judged: Judged, rows: BoolArray, learnt: tuple[float, float, float]) -> dict[str, FloatArray]:
+    """Return by split which rows lie in intervals of two sides and a spread of GPUs: 1, 0, or NaN where not asked."""
+    below, above, between = learnt
+    found = {}
+    for name, errors in judged.errors.items():
+        more = between if name in (GPU, BOTH) else 0.0
+        lies = (errors <= np.hypot(below, more)) & (errors >= -np.hypot(above, more))
+        found[name] = np.where(rows & np.isfinite(errors), lies.astype(float), np.nan)
+    return found
+
+
+def _share(found: Mapping[str, FloatArray], judged: Judged, rows: BoolArray, names: tuple[str, ...]) -> float:
+    """Return the share of the weight of some splits that lies inside."""
+    values = np.concatenate([found[name] for name in names])
+    weight = np.tile(judged.weight, len(names)) * np.tile(rows, len(names))
+    tried = np.isfinite(values)
+    return float((values[tried] * weight[tried]).sum() / weight[tried].sum())
+
+
+def table(judged: Judged, shipped: tuple[float, float, float]) -> str:
+    """Return the errors of each split, and the shares inside: shipped before, and learnt from the other families."""
+    everything = np.ones(len(judged.weight), dtype=bool)
+    before = inside(judged, everything, shipped)
+    crossed = {name: np.full(len(judged.weight), np.nan) for name in judged.errors}
+    halves = []
+    for index in np.unique(judged.half):
+        mine = judged.half == index
+        learnt = widths(judged, ~mine)
+        halves.append((np.exp(learnt[1]) - np.exp(-learnt[0])) / 2)
+        for name, each in inside(judged, mine, learnt).items():
+            crossed[name][mine] = each[mine]
+    lines = [
+        "| left out | steps | median | p90 | bias | inside before | inside, widths of other families |",
+        "| --- | ---: | ---: | ---: | ---: | ---: | ---: |",
+    ]
+    for name, errors in judged.errors.items():
+        use = np.isfinite(errors) & (judged.weight > 0)
+        size = np.abs(np.expm1(errors[use]))
+        weight = judged.weight[use]
+        cells = (
+            f"{use.sum()}", f"{100 * quantile(size, weight, 0.5):.1f}", f"{100 * quantile(size, weight, 0.9):.1f}",
+            f"{np.exp(quantile(errors[use], weight, 0.5)):.3f}",
+            *(f"{100 * _share(found, judged, everything, (name,)):.0f}" for found in (before, crossed)),
+        )  # fmt: skip
+        lines.append(f"| {name} | {' | '.join(cells)} |")
+    shown = " and ".join(f"{100 * half:.0f}" for half in halves)
+    return "\n".join(lines) + f"\n\nFrom either half of the families the interval of a known GPU is ± {shown} %.\n"
+
+
+def widened(part: Calibration, learnt: tuple[float, float, float], judged: Judged) -> Calibration:
+    """Return the calibration with widths that are no narrower than before, and the errors that made them."""
+    assert part.origin is not None
+    below, above, between = learnt
+    cell = part.widths[_CELL]
+    more = {
+        name: max(between, getattr(cell, name))
+        for name in ("between_gpus", "between_sheets", "between_others", "between_other_sheets")
+    }  # fmt: skip
+    wider: IntervalWidth = replace(cell, below=max(below, cell.below), above=max(above, cell.above), **more)
+    held = dict(part.origin.held_out_errors)
+    for name, errors in judged.errors.items():
+        found = error_statistics(errors[np.isfinite(errors)])
+        held[f"drawn, {name}"] = {
+            "median": found.median, "p90": found.p90, "bias": found.bias, "rows": float(found.count),
+        }  # fmt: skip
+    made = part.origin.command.partition(f"; {_COMMAND}")[0]
+    origin = replace(part.origin, command=f"{made}; {_COMMAND}", held_out_errors=held)
+    return replace(part, widths={**part.widths, _CELL: wider}, origin=origin)
+
+
+def main() -> None:
+    """Judge the splits, print or write the section, and write the widths."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("measured", type=Path)
+    parser.add_argument("--traces", type=Path)
+    parser.add_argument("--keep", type=Path, help="keep rows and errors in this folder, or go on from those kept there")
+    parser.add_argument("--write", action="store_true")
+    words = parser.parse_args()
+    kept = words.keep / "compile.splits.pkl" if words.keep else None
+    if kept is not None and kept.exists():
+        judged: Judged = pickle.loads(kept.read_bytes())
+    else:
+        dataset = words.keep / "compile.drawn.pkl" if words.keep else None
+        rows = described_rows(dataset, [words.measured], words.traces, serves="compile", at_most=_DRAWN)
+        judged = judge([row.step for row in rows])
+        if kept is not None:
+            kept.write_bytes(pickle.dumps(judged))
+    part = replace(load_calibration().parts["compile"], parts={}, engines={})
+    cell = part.widths[_CELL]
+    learnt = widths(judged, np.ones(len(judged.weight), dtype=bool))
+    section = table(judged, (cell.below, cell.above, cell.between_gpus))
+    print(learnt, section, sep="\n")
+    if words.write:
+        head, rest = PAGE.read_text(encoding="utf-8").split(START)
+        PAGE.write_text(f"{head}{START}\n\n{section}\n{END}{rest.split(END)[1]}", encoding="utf-8")
+        calibration_file(_FILE).write_text(dump_calibration(widened(part, learnt, judged)), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
