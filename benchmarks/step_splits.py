@@ -4,14 +4,13 @@
 
 comes after `accuracy.py` and `interval_widths.py` and changes widths of compile.yaml alone, and the section "Compiled
 graphs: splits like use" of docs/accuracy-compile.md. Constants are fitted again to a part of the rows (`_DRAWN`, models
-drawn at random), without whole groups: a fifth of the families of models, half of them, a GPU, and a GPU with half of
-the families.
+drawn at random), without whole groups: a fifth of the families of models, and half of them.
 
 Nobody knows the family of a question, and the families of many rows (ResNets, vision transformers) are predicted better
-than others. So every family weighs alike, however many rows it has. The sides of a cell are quantiles of what both
-splits of families tell, half of what is outside below and half above; what GPUs add in square is the least that holds
-nine tenths of the splits of GPUs. An interval is never made narrower than `interval_widths.py` has it. The page states
-what lies within where widths are learnt from the other half of the families.
+than others. So every family weighs alike, however many rows it has. The sides of a cell are the wider quantiles of what
+both splits tell, half of what is outside below and half above, and never narrower than before. The page states what
+lies within where widths are learnt from the other half of the families. GPUs are left out by `accuracy.py` alone: to a
+part of the rows no GPU has enough of them to speak for others.
 """
 
 import argparse
@@ -26,7 +25,7 @@ from accuracy import described_rows
 from capplan.core.calibrate.dataset import TimedStep
 from capplan.core.calibrate.fit import FITS, family_folds, fit_rows, predict_without
 from capplan.core.calibrate.validation import error_statistics
-from capplan.core.latency.calibration import Calibration, IntervalWidth
+from capplan.core.latency.calibration import Calibration
 from capplan.core.numbers import BoolArray, FloatArray, IntArray
 from capplan.specs.calibration import dump_calibration, load_calibration
 from capplan.specs.folders import calibration_file
@@ -37,10 +36,7 @@ _CELL, _FILE = "device nchw", "compile.yaml"
 _COMMAND = f"python benchmarks/step_splits.py latency-timm.csv.gz, {_DRAWN} rows drawn"
 PAGE = Path(__file__).parents[1] / "docs" / "accuracy-compile.md"
 START, END = "<!-- step_splits.py -->", "<!-- end of step_splits.py -->"
-FIFTH, HALF, GPU, BOTH = (
-    "a fifth of the families", "half of the families", "a GPU", "a GPU, and half of the families",
-)  # fmt: skip
-OF_FAMILIES = (FIFTH, HALF)
+FIFTH, HALF = "a fifth of the families", "half of the families"
 _OUTSIDE = 0.1
 
 
@@ -56,15 +52,9 @@ class Judged:
 def groups_out(steps: list[TimedStep]) -> Iterator[tuple[str, BoolArray, BoolArray]]:
     """Yield splits' names with the rows that a fit does not see, and those that are asked of it."""
     families = [step.family for step in steps]
-    fifth, half = family_folds(families, 5), family_folds(families, 2)
-    gpus = np.array([step.gpu for step in steps])
-    for name, fold in ((FIFTH, fifth), (HALF, half)):
+    for name, fold in ((FIFTH, family_folds(families, 5)), (HALF, family_folds(families, 2))):
         for index in np.unique(fold):
             yield name, fold == index, fold == index
-    for gpu in np.unique(gpus):
-        yield GPU, gpus == gpu, gpus == gpu
-        for index in np.unique(half):
-            yield BOTH, (gpus == gpu) | (half == index), (gpus == gpu) & (half == index)
 
 
 def judge(steps: list[TimedStep]) -> Judged:
@@ -89,83 +79,55 @@ def quantile(values: FloatArray, weight: FloatArray, level: float) -> float:
     return float(values[order][np.searchsorted(np.cumsum(weight[order]) / weight.sum(), level)])
 
 
-def widths(judged: Judged, kept: BoolArray) -> tuple[float, float, float]:
-    """Return both sides of families, and what GPUs add in square, as some rows tell them."""
-    sides = []
-    for sign in (1.0, -1.0):
-        found = [
-            quantile(sign * each[use], judged.weight[use], 1.0 - _OUTSIDE / 2)
-            for name in OF_FAMILIES
-            if (use := kept & np.isfinite(each := judged.errors[name])).any()
-        ]
-        sides.append(max(0.0, *found))
-    below, above = sides
-    between = next(
-        x for x in np.arange(0.0, 1.0, 0.005)
-        if _share(inside(judged, kept, (below, above, float(x))), judged, kept, (GPU, BOTH)) >= 1.0 - _OUTSIDE
-    )  # fmt: skip
-    return below, above, float(between)
+def widths(judged: Judged, kept: BoolArray) -> tuple[float, float]:
+    """Return both sides of a cell, as some rows tell them."""
+    below, above = (
+        max(
+            quantile(sign * errors[use], judged.weight[use], 1.0 - _OUTSIDE / 2)
+            for errors in judged.errors.values()
+            if (use := kept & np.isfinite(errors)).any()
+        )
+        for sign in (1.0, -1.0)
+    )
+    return max(0.0, below), max(0.0, above)
 
 
-def inside(judged: Judged, rows: BoolArray, learnt: tuple[float, float, float]) -> dict[str, FloatArray]:
-    """Return by split which rows lie in intervals of two sides and a spread of GPUs: 1, 0, or NaN where not asked."""
-    below, above, between = learnt
-    found = {}
-    for name, errors in judged.errors.items():
-        more = between if name in (GPU, BOTH) else 0.0
-        lies = (errors <= np.hypot(below, more)) & (errors >= -np.hypot(above, more))
-        found[name] = np.where(rows & np.isfinite(errors), lies.astype(float), np.nan)
-    return found
+def share_inside(judged: Judged, name: str, sides: list[tuple[BoolArray, tuple[float, float]]]) -> float:
+    """Return the share of a split's weight that lies in intervals, of some sides for some rows each."""
+    errors = judged.errors[name]
+    inside = np.zeros(len(errors), dtype=bool)
+    for rows, (below, above) in sides:
+        inside |= rows & (errors <= below) & (errors >= -above)
+    weight = np.where(np.isfinite(errors), judged.weight, 0.0)
+    return float(weight[inside].sum() / weight.sum())
 
 
-def _share(found: Mapping[str, FloatArray], judged: Judged, rows: BoolArray, names: tuple[str, ...]) -> float:
-    """Return the share of the weight of some splits that lies inside."""
-    values = np.concatenate([found[name] for name in names])
-    weight = np.tile(judged.weight, len(names)) * np.tile(rows, len(names))
-    tried = np.isfinite(values)
-    return float((values[tried] * weight[tried]).sum() / weight[tried].sum())
-
-
-def table(judged: Judged, shipped: tuple[float, float, float]) -> str:
-    """Return the errors of each split, and the shares inside: shipped before, and learnt from the other families."""
-    everything = np.ones(len(judged.weight), dtype=bool)
-    before = inside(judged, everything, shipped)
-    crossed = {name: np.full(len(judged.weight), np.nan) for name in judged.errors}
-    halves = []
-    for index in np.unique(judged.half):
-        mine = judged.half == index
-        learnt = widths(judged, ~mine)
-        halves.append((np.exp(learnt[1]) - np.exp(-learnt[0])) / 2)
-        for name, each in inside(judged, mine, learnt).items():
-            crossed[name][mine] = each[mine]
+def table(judged: Judged, before: tuple[float, float]) -> str:
+    """Return the errors of each split, and the shares inside: by given sides, and by those of the other families."""
+    halves = [(judged.half == index, widths(judged, judged.half != index)) for index in np.unique(judged.half)]
     lines = [
         "| left out | steps | median | p90 | bias | inside before | inside, widths of other families |",
         "| --- | ---: | ---: | ---: | ---: | ---: | ---: |",
     ]
     for name, errors in judged.errors.items():
         use = np.isfinite(errors) & (judged.weight > 0)
-        size = np.abs(np.expm1(errors[use]))
-        weight = judged.weight[use]
+        size, weight = np.abs(np.expm1(errors[use])), judged.weight[use]
         cells = (
             f"{use.sum()}", f"{100 * quantile(size, weight, 0.5):.1f}", f"{100 * quantile(size, weight, 0.9):.1f}",
             f"{np.exp(quantile(errors[use], weight, 0.5)):.3f}",
-            *(f"{100 * _share(found, judged, everything, (name,)):.0f}" for found in (before, crossed)),
+            f"{100 * share_inside(judged, name, [(judged.half >= 0, before)]):.0f}",
+            f"{100 * share_inside(judged, name, halves):.0f}",
         )  # fmt: skip
         lines.append(f"| {name} | {' | '.join(cells)} |")
-    shown = " and ".join(f"{100 * half:.0f}" for half in halves)
-    return "\n".join(lines) + f"\n\nFrom either half of the families the interval of a known GPU is ± {shown} %.\n"
+    shown = " and ".join(f"{50 * (np.exp(above) - np.exp(-below)):.0f}" for _, (below, above) in halves)
+    return "\n".join(lines) + f"\n\nWhat either half of the families tells of the other is ± {shown} %.\n"
 
 
-def widened(part: Calibration, learnt: tuple[float, float, float], judged: Judged) -> Calibration:
-    """Return the calibration with widths that are no narrower than before, and the errors that made them."""
+def widened(part: Calibration, learnt: tuple[float, float], judged: Judged) -> Calibration:
+    """Return the calibration with sides that are no narrower than before, and the errors that made them."""
     assert part.origin is not None
-    below, above, between = learnt
     cell = part.widths[_CELL]
-    more = {
-        name: max(between, getattr(cell, name))
-        for name in ("between_gpus", "between_sheets", "between_others", "between_other_sheets")
-    }  # fmt: skip
-    wider: IntervalWidth = replace(cell, below=max(below, cell.below), above=max(above, cell.above), **more)
+    wider = replace(cell, below=max(learnt[0], cell.below), above=max(learnt[1], cell.above))
     held = dict(part.origin.held_out_errors)
     for name, errors in judged.errors.items():
         found = error_statistics(errors[np.isfinite(errors)])
@@ -197,7 +159,7 @@ def main() -> None:
     part = replace(load_calibration().parts["compile"], parts={}, engines={})
     cell = part.widths[_CELL]
     learnt = widths(judged, np.ones(len(judged.weight), dtype=bool))
-    section = table(judged, (cell.below, cell.above, cell.between_gpus))
+    section = table(judged, (cell.below, cell.above))
     print(learnt, section, sep="\n")
     if words.write:
         head, rest = PAGE.read_text(encoding="utf-8").split(START)

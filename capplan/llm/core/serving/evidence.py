@@ -118,14 +118,10 @@ def evidence_of(
         found.add(Novelty.RELEASE)
     if pair_name(model, engine) not in calibration.measured_pairs:
         found.add(Novelty.MODEL)
-    if is_under_load:
-        known = {
-            kernel
-            for kernel, of, where in timed
-            if of.split(maxsplit=1)[0] == name and (not is_known_gpu or where == architecture)
-        }
-        if not {str(kernel) for kernel in kernels} <= known:
-            found.add(Novelty.FORMAT)
+    run = {(kernel, where) for kernel, of, where in timed if of.split(maxsplit=1)[0] == name}
+    known = {kernel for kernel, where in run if not is_known_gpu or where == architecture}
+    if run and not {str(kernel) for kernel in kernels} <= known:
+        found.add(Novelty.FORMAT)
     return ServingEvidence(frozenset(found))
 
 
