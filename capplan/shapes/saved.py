@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from capplan.core.gpus.spec import GpuSpec
+from capplan.core.memory.fit import usable_memory
 from capplan.errors import UsageError
 from capplan.shapes.common import VERSIONED
 from capplan.shapes.plan import cause, fits_on
@@ -208,7 +209,7 @@ def check_plan(plan: PlanDocument, gpu: GpuSpec, *, batch: int, gate: Gate, wher
     if gate.utilization_fraction is not None:
         total = fit.memory.total_bytes
         value = total.high if gate.is_sure else total.expected
-        bound = gate.utilization_fraction * (fit.memory.usable_bytes or gpu.expected_usable_bytes)
+        bound = gate.utilization_fraction * (fit.memory.usable_bytes or usable_memory(gpu).expected)
         limits.append(("memory", value, bound, f"{format_bytes(value)} of {format_bytes(bound)} that may be filled"))
     if (bound_s := gate.max_latency_s) is not None:
         value = fit.latency_s.high if gate.is_sure else fit.latency_s.expected

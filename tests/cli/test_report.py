@@ -329,3 +329,20 @@ def test_every_format_says_that_nothing_serves_or_has_a_price(
     assert all(path.exists() for path in outputs)
     markdown = outputs[3].read_text()
     assert ("No GPU carries the load" if latency == "1 ms" else "has a price") in markdown
+
+
+def test_check_leaves_a_board_what_its_system_holds(run: Run, tmp_path: Path) -> None:
+    """A Jetson's GPU shares its memory with Linux, which `plan` sets aside: `check` compares with the same bytes."""
+    words = ("--gpu", "jetson-nano-4gb", "--batch", "1")
+    document = json.loads(run("plan", "torchvision:resnet18", *words, "--json").stdout)
+    path, earlier = tmp_path / "plan.json", tmp_path / "earlier.json"
+    path.write_text(json.dumps(document))
+    usable = document["fits"][0]["memory"]["usable_bytes"]
+    document["fits"][0]["memory"]["usable_bytes"] = None
+    earlier.write_text(json.dumps(document))  # as plans of earlier releases have it
+    bounds = [
+        json.loads(run("check", each, *words, "--utilization", "0.5", "--json").stdout)["outcomes"][0]["bound"]
+        for each in (path, earlier)
+    ]
+    assert usable <= 3 * 2**30  # 4 GiB less the 1 GiB that JetPack is taken to hold, and less what drivers keep
+    assert bounds == [pytest.approx(0.5 * usable)] * 2

@@ -17,6 +17,7 @@ from capplan.core.gpus.mig import mig_profiles
 from capplan.core.gpus.prices import CURRENCY, Price, PurchasePrice, Term
 from capplan.core.gpus.rate_laws import DataParallelLaws
 from capplan.core.gpus.spec import GpuSpec, PeakKind
+from capplan.core.memory.fit import available_memory
 from capplan.core.power import PowerLaw
 from capplan.core.serving.load import Job, Load, Service, TrainingPurchase
 from capplan.core.workload import Mode, Precision
@@ -115,8 +116,9 @@ def build_fleet_report(
     models = [model for _, model in answered]
     facts = {
         gpu: GpuFacts(
-            budget_bytes=min(service.plan.limits.utilization_fraction for service in services)
-            * spec.expected_usable_bytes,
+            budget_bytes=available_memory(
+                spec, utilization_fraction=min(service.plan.limits.utilization_fraction for service in services)
+            ).expected,
             profiles=mig_profiles(spec),
         )
         for gpu, spec in market.gpus.items()
