@@ -16,7 +16,7 @@ from capplan.hub.names import names_gguf
 from capplan.llm.core.kv import kv_element_bytes
 from capplan.llm.core.serving.asked import MOST_CLIENTS, Drafter, Sampling, ServingTask, Statistic, read_clients
 from capplan.verbs.statement.contract import Context
-from capplan.verbs.statement.fields import EnergyFields, Name, OwnSpecs
+from capplan.verbs.statement.fields import EnergyFields, Name, OwnSpecs, from_fields
 from capplan.verbs.statement.options import ANYWHERE, HERE, Door, Option, Topic
 from capplan.verbs.statement.words import (
     AMOUNT,
@@ -444,24 +444,12 @@ class ReplicaFields(
         """Return the words that name the deployment."""
         from capplan.llm.core.deployment import NamedDeployment
 
-        return NamedDeployment(
-            model=model,
-            gpu=self.gpu,
-            engine=self.engine_for(model).value,
-            version=self.engine_version or "",
-            sharding=self.sharding(),
-            weights=self.weights or "",
-            kv=self.kv or "",
-            link_bytes_per_s=self.link_bytes_per_s,
-            network_bytes_per_s=self.network_bytes_per_s,
-            max_sequences=self.max_seqs,
-            sampling=self.sampling,
-            utilization_fraction=self.utilization_fraction,
-            batched_tokens=self.token_budget,
-            adapters=self.served_adapters(),
+        return from_fields(
+            NamedDeployment, self, model=model, engine=self.engine_for(model).value,
+            version=self.engine_version or "", sharding=self.sharding(), weights=self.weights or "", kv=self.kv or "",
+            max_sequences=self.max_seqs, batched_tokens=self.token_budget, adapters=self.served_adapters(),
             cpu=self.cpu or "",
-            kv_offload_bytes=self.kv_offload_bytes,
-        )
+        )  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)

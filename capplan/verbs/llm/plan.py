@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from capplan.verbs.llm.fields import MoneyFields, names_of
 from capplan.verbs.llm.plan_question import LlmPlanQuestion
 from capplan.verbs.statement.contract import Context, Effort, Look, Outcome, Verb, laid_out_by
+from capplan.verbs.statement.fields import from_fields
 
 if TYPE_CHECKING:
     from capplan.app.deployments import Deployments
@@ -40,7 +41,9 @@ def search_space(
     rate = question.rate() if job is None else job.prompts / job.within_s
     load = replace(question.load(rate_per_s=rate, concurrency=question.concurrency), job=job)
     check_load(load)
-    stated = SearchSpace(
+    stated = from_fields(
+        SearchSpace,
+        question,
         model=model,
         load=question.with_task(load, deployments.model(model)),
         limits=question.limits(),
@@ -50,17 +53,10 @@ def search_space(
         kv=question.kv or "",
         choice=question.choice(),
         batch_limits=question.max_seqs or (0,),
-        redundancy=question.redundancy,
         rents=rents,
-        link_bytes_per_s=question.link_bytes_per_s,
-        network_bytes_per_s=question.network_bytes_per_s,
         adapters=question.served_adapters(),
-        sampling=question.sampling,
-        utilization_fraction=question.utilization_fraction,
         offload=offload,
         cpu=question.cpu or "",
-        kv_offload_bytes=question.kv_offload_bytes,
-        max_power_draw_w=question.max_power_draw_w,
         max_usd_per_hour=question.most_usd_per_hour(),
         is_rented=bool(question.providers or question.regions),
         states_spread=question.spread is not None,
