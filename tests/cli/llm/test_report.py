@@ -157,7 +157,7 @@ def test_a_load_file_asks_what_options_ask(load: Path) -> None:
 
 
 def test_the_report_is_a_verb_of_its_own(run: Run, load: Path, tmp_path: Path) -> None:
-    load.write_text("rate: 2/s\ngpu: l40s\nengine: vllm\n")
+    load.write_text("rate: 2/s\ngpu: l40s\nengine: vllm\ntp: 1\nweights: fp8\n")
     report, alias = tmp_path / "report.md", tmp_path / "alias.md"
     assert run("llm", "report", "qwen3-8b", "--load", load, "-o", report).exit_code == 0
     assert run("report", "qwen3-8b", "--llm", load, "-o", alias).exit_code == 0
