@@ -25,9 +25,10 @@ from capplan.errors import CapplanError, MeasurementError, UsageError
 from capplan.files import replace_whole
 
 if TYPE_CHECKING:
+    from capplan.probe.measure.isolated import IsolatedMeasurer
     from capplan.probe.measure.point import Rules
     from capplan.probe.measure.request import MeasurementJob
-    from capplan.probe.measure.session import Measurer, Session
+    from capplan.probe.measure.session import Session
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,7 +147,7 @@ def warn_of_others(session: "Session", feedback: Feedback) -> None:
         feedback.warn(f"warning: {others}")
 
 
-def _measurer(session: "Session", request: MeasureRequest) -> "Measurer":
+def _measurer(session: "Session", request: MeasureRequest) -> "Session | IsolatedMeasurer":
     if not request.isolate:
         return session
     from capplan.probe.measure.isolated import IsolatedMeasurer
@@ -159,7 +160,7 @@ class _CurveRun:
     """One run over the batches of a curve."""
 
     session: "Session"
-    measurer: "Measurer"
+    measurer: "Session | IsolatedMeasurer"
     request: MeasureRequest
     collector: _Collector
 

@@ -1,10 +1,10 @@
 """Run a sweep: find what is not known yet, compute it on this machine or a cluster, keep it, and say what failed."""
 
 import platform
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from capplan.app.measure.store import MeasurementStore
 from capplan.app.models import may_name_trace
@@ -46,12 +46,8 @@ from capplan.specs import load_gpus
 from capplan.specs.fitted import load_sweep_rates
 from capplan.version import __version__
 
-
-class JobRunner(Protocol):
-    """Computes jobs, wherever that is."""
-
-    def run(self, jobs: Iterable[PlanningJob]) -> Iterator[tuple[PlanningJob, JobAnswer]]:
-        """Yield each job with its answer, as it is finished."""
+if TYPE_CHECKING:
+    from capplan.app.sweep.cluster import RayEngine
 
 
 def sweep(request: SweepRequest, *, watcher: Watcher | None = None) -> SweepOverview:
@@ -355,7 +351,7 @@ class _SweepRun:
                 self.store.commit_new(wanted, self._manifest(PARTIAL))
                 uncommitted = 0
 
-    def _engine(self, jobs: int) -> JobRunner:
+    def _engine(self, jobs: int) -> "LocalEngine | RayEngine":
         if self.request.ray is not None:
             from capplan.app.sweep.cluster import RayEngine
 

@@ -2,7 +2,6 @@
 
 import csv
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -221,16 +220,8 @@ LOG_COLUMNS = ("model", "tp", "pp", "activation_memory_gib", "non_torch_forward_
 _ELEMENT_BYTES = {"torch.float32": 4, "float32": 4}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StartupLogs:
-    """The logs of a file that can be used, and how many rows of each unknown model were left out."""
-
-    logs: tuple[StartupLog, ...]
-    unknown_models: Mapping[str, int]
-
-
-def read_startup_logs(path: Path) -> StartupLogs:
-    """Read start-up logs whose models the catalogue knows.
+def read_startup_logs(path: Path) -> tuple[list[StartupLog], dict[str, int]]:
+    """Return the logs whose models the catalogue knows, and how many rows of each unknown model were left out.
 
     Args:
         path: A CSV with the columns model, tp, pp, activation_memory_gib and non_torch_forward_gib, and perhaps
@@ -262,7 +253,7 @@ def read_startup_logs(path: Path) -> StartupLogs:
             )
         except ValueError as error:
             raise SpecError(f"{path}, line {line}: {error}.") from error
-    return StartupLogs(logs=tuple(logs), unknown_models=unknown)
+    return logs, unknown
 
 
 def _whole(row: Mapping[str, str], name: str, default: int | None = None) -> int:

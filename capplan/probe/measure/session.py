@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 from types import TracebackType
-from typing import Protocol, Self, TypeVar
+from typing import Self, TypeVar
 
 import torch
 from torch.utils._pytree import tree_leaves
@@ -35,16 +35,6 @@ from capplan.probe.target.resolve import load_target
 from capplan.probe.target.types import Target
 
 _Result = TypeVar("_Result")
-
-
-class Measurer(Protocol):
-    """The interface that measures a job's points: in this process, or in a child for each."""
-
-    def measure(self, batch: int, *, on_progress: OnProgress) -> Point:
-        """Time a batch and return a failure as a value."""
-
-    def attempt(self, batch: int) -> FailedMeasurement | None:
-        """Run a batch without timing it; None where it ran."""
 
 
 class Session:

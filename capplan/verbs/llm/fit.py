@@ -155,8 +155,8 @@ def answer_llm_fit_memory(question: LlmFitMemoryQuestion, context: Context) -> "
     from capplan.llm.read.measured_run import read_startup_logs
 
     with context.feedback.progress("fitting"):
-        read = read_startup_logs(question.logs)
-        fitted = fit_memory(read.logs)
+        logs, unknown_models = read_startup_logs(question.logs)
+        fitted = fit_memory(logs)
         text = render_fitted_memory(
             fitted,
             base=question.base,
@@ -165,7 +165,7 @@ def answer_llm_fit_memory(question: LlmFitMemoryQuestion, context: Context) -> "
             made=datetime.now(tz=UTC).date().isoformat(),
             data=question.data or question.logs.name,
         )
-        return FittedMemoryFile(fitted=fitted, text=text, unknown_models=read.unknown_models)
+        return FittedMemoryFile(fitted=fitted, text=text, unknown_models=unknown_models)
 
 
 def _memory_outcome(found: "FittedMemoryFile") -> Outcome:
