@@ -318,11 +318,15 @@ def stated_job(
 ) -> "tuple[TrainingJob, GpuSpec, TrainingCalibration]":
     """Return the job of a question, with the least recomputation that fits where none is stated, and its constants."""
     from capplan.llm.core.training.estimate import usual_recompute
+    from capplan.llm.core.training.possible import impossible, unknown_attention
 
     model = files.found_model(context, question.model)
     gpu = context.gpu_database(files.specs).find(question.gpu)
     constants = files.constants()
     job = question.job(model, gpu)
+    refused = impossible(job, gpu) or unknown_attention(gpu, question.attention)
+    if refused is not None:
+        raise UsageError(f"{refused}.")
     return usual_recompute(job, gpu, constants) if question.recompute is None else job, gpu, constants
 
 

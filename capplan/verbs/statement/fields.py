@@ -720,6 +720,8 @@ class JobFields:
         """Return the job; None where none is stated."""
         from capplan.core.plan.types import JobSize
 
+        if self.samples is None and self.epochs != 1.0:
+            raise UsageError("⟨epochs⟩ counts passes over the samples of a job; add ⟨samples⟩.")
         return None if self.samples is None else JobSize(samples=self.samples, epochs=self.epochs)
 
 

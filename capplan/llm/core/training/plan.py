@@ -17,6 +17,7 @@ from capplan.llm.core.training.estimate import TrainingEstimate, estimate_traini
 from capplan.llm.core.training.flops import matmul_peak
 from capplan.llm.core.training.frameworks import States
 from capplan.llm.core.training.job import BaseFormat, Method, Offloaded, OptimizerRecipe, TrainingJob
+from capplan.llm.core.training.possible import impossible
 from capplan.llm.core.training.run import Dataset, RunReliability, TrainingRun, plan_run
 from capplan.llm.core.training.search import (
     Found,
@@ -270,6 +271,9 @@ class _Searches:
         """Search and price the best layout of a GPU on each count."""
         tools, asked = self.tools, self.tools.asked
         self.usable[gpu.id] = gpu.expected_usable_bytes
+        if (reason := impossible(self.job, gpu)) is not None:
+            self.refused[gpu.id] = reason
+            return
         for count in counts:
             offer = self._offer(gpu, count)
             network = offer.server.network_bytes_per_s if offer and count > offer.instance_gpus else None

@@ -16,14 +16,13 @@ from capplan.llm.core.training.estimate import objective_step
 from capplan.llm.core.training.frameworks import Family
 from capplan.llm.core.training.job import Recompute, Shard, TrainingJob, TrainingLayout, recompute_choices
 from capplan.llm.core.training.memory import MemoryScope, estimate_memory
+from capplan.llm.core.training.possible import shares_layers
 from capplan.llm.core.training.step_time import TrainingStepTime
 from capplan.llm.core.training.work import TrainingGpu
 
 _MOST_PIPELINE, _MOST_MICRO_BATCH = 32, 64
 _LONG_SEQUENCE = 16_384
 """Sequences from this length on may be shared among GPUs (context parallelism)."""
-_SHARING_LAYERS = (Family.MEGATRON, Family.FSDP, Family.XLA)
-"""Families of frameworks that share layers and sequences among GPUs; others share data and states alone."""
 _FREE_SHARE = 0.08
 """The share of memory that a plan leaves free: the median error of predicted peaks that were held out."""
 SAFE_PROBABILITY = 0.95
@@ -207,12 +206,12 @@ def layouts(job: TrainingJob, gpu: TrainingGpu, *, gpus: int) -> Iterator[Traini
     """
     per_node = max(8, gpu.fast_gpus)
     total = len(job.architecture.layers)
-    shares_layers = job.framework.family in _SHARING_LAYERS
+    can_share_layers = shares_layers(job.framework)
     if job.framework.family is Family.UNSLOTH and gpus > 1:
         return
-    most_tensor = min(gpus, gpu.fast_gpus if gpu.fast_bytes_per_s and shares_layers else 1, 8)
-    contexts = (1, 2, 4, 8, 16) if job.sequence_tokens >= _LONG_SEQUENCE and shares_layers else (1,)
-    most_pipeline = _MOST_PIPELINE if shares_layers else 1
+    most_tensor = min(gpus, gpu.fast_gpus if gpu.fast_bytes_per_s and can_share_layers else 1, 8)
+    contexts = (1, 2, 4, 8, 16) if job.sequence_tokens >= _LONG_SEQUENCE and can_share_layers else (1,)
+    most_pipeline = _MOST_PIPELINE if can_share_layers else 1
     for tensor in _powers(most_tensor):
         if tensor_refusal(job.architecture, tensor) is not None:
             continue
@@ -247,7 +246,7 @@ def _powers(most: int) -> Iterator[int]:
 
 def _expert_degrees(job: TrainingJob, *, stage: int) -> Iterator[int]:
     counts = {layer.mlp.count for layer in job.architecture.layers if isinstance(layer.mlp, Experts)}
-    if not counts or job.is_adapted or job.framework.family not in _SHARING_LAYERS:
+    if not counts or job.is_adapted or not shares_layers(job.framework):
         yield 1
         return
     most = min(counts)

@@ -67,6 +67,7 @@ def training_memory_sections(answer: TrainingMemoryAnswer, *, is_verdict_only: b
     if len(outlook.stages) > 1:
         notes.append(f"Shown is stage {outlook.tightest.stage} of {len(outlook.stages)}, which needs most.")
     notes.append(f"The interval is of evidence '{answer.evidence}': 90 % of peaks that were held out lie within it.")
+    notes += _beyond(answer.job)
     blocks.append(Lines(notes, role=LineRole.LIST))
     return [Section(blocks)]
 
@@ -215,9 +216,18 @@ def _energy(energy_j: float) -> str:
     )
 
 
+def _beyond(job: TrainingJob) -> list[str]:
+    """Return the note on sequences that are longer than the model was made for."""
+    most = job.architecture.max_positions
+    if most is None or job.sequence_tokens <= most:
+        return []
+    return [f"{job.architecture.name} was made for {most:,} tokens; longer sequences need its rotary base changed."]
+
+
 def _notes(answer: PricedTraining) -> list[str]:
     estimate = answer.estimate
     notes = [
+        *_beyond(answer.job),
         f"Beside matrix products, {estimate.step.largest} takes most of a step.",
         f"Evidence: {estimate.evidence}; speeds of {answer.job.framework.name} as of {answer.job.framework.release}. "
         "MFU counts causal attention and the printed dense peak; a short run of yours narrows all (⟨measured-step⟩).",
@@ -281,6 +291,7 @@ def training_plan_sections(
     blocks: list[Block] = [Lines(lines), *_file_lines(plan.files)]
     if not chosen:
         why = ", ".join(f"{count} by {reason}" for reason, count in plan.rejected.most_common(3))
+        why = why or ", ".join(dict.fromkeys(plan.refused.values()))
         blocks.append(Lines([f"Nothing fits or keeps the limits; rejected: {why or 'all by deadline or budget'}."]))
         blocks += _ways_out(plan)
         blocks.append(Lines(_plan_notes(plan), role=LineRole.LIST))
@@ -392,6 +403,10 @@ def _plan_notes(plan: TrainingPlan) -> list[str]:
     notes = [] if local is None else [f"The cheapest in {local.currency}: {local_words(local, unit='')}."]
     notes += [f"Rejected by {reason}: {counted(count, 'layout')}." for reason, count in plan.rejected.most_common(2)]
     notes += [f"{gpu}: {reason}" for gpu, reason in list(plan.refused.items())[:3]]
+    notes += _beyond(job=plan.job)
+    mean = plan.terms.dataset.mean_tokens
+    if mean is not None and mean > plan.job.sequence_tokens:
+        notes.append(f"Samples of {mean:,.0f} tokens are cut to ⟨seq-len⟩ {plan.job.sequence_tokens:,}.")
     if plan.asked.is_stated and plan.priced:
         notes += [f"{count} × {gpu} is left out: {reason}." for (gpu, count), reason in list(plan.without.items())[:4]]
     if plan.terms.dataset.processed_tokens(plan.job.sequence_tokens) is None:
