@@ -234,6 +234,18 @@ class Configuration:
             words += [f"accumulate={self.training.accumulate}"] * (self.training.accumulate > 1)
         return "/".join(words)
 
+    @property
+    def words(self) -> str:
+        """The configuration as people write it, such as "fp16 inference, nchw"."""
+        half = "fp16" if self.half_dtype == "float16" else "bf16"
+        kinds = {Variant.FULL: "fp32", Variant.HALF: half, Variant.AMP: f"amp-{half}"}
+        training = ""
+        if self.training is not None:
+            training = f" with {self.training.optimizer.value}"
+            training += ", checkpointing" * self.training.checkpointing
+            training += f", accumulating {self.training.accumulate}" * (self.training.accumulate > 1)
+        return f"{kinds[self.variant]} {self.mode.value}{training}, {self.layout.value}"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workload:

@@ -239,6 +239,7 @@ FIT: Final = Shape("PlannedFit", Fit, "A GPU that serves one batch within the li
     figure("evidence_reason", "latency.evidence_reason", default=""),
     figure("gpu_hours_span", reads(str | None, _hours_span), show=column("GPU-hours").right().where_known().alone()),
     figure("recommended_as", _recommended_as, show=CSV.alone()),
+    figure("offer_cautions", reads(str, lambda _fit, plan: "; ".join(plan.offer_cautions)), show=CSV.alone()),
     figure("parts", PART, "of a pipeline, in order", default=()),
     figure("offload", meaning="where a pipeline's waiting weights are: none, model, sequential", default="none"),
     figure("power_w", "energy.power_w", "mean of all GPUs of the answer, without the host",

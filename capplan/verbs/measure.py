@@ -280,7 +280,9 @@ def _finalize(question: MeasureQuestion, _look: Look) -> MeasureQuestion:
     if question.modules and (question.compare or question.pipeline or question.methods or question.export):
         raise UsageError("⟨modules⟩ times the modules of a MODEL: drop ⟨methods⟩, ⟨pipeline⟩, ⟨compare⟩ and ⟨export⟩.")
     if question.plot is not None and (question.compare or question.methods):
-        raise UsageError("⟨plot⟩ draws the times of a MODEL, of ⟨pipeline⟩ or of ⟨export⟩.")
+        raise UsageError(
+            "⟨plot⟩ draws the times of a MODEL, of ⟨pipeline⟩ or of ⟨export⟩: drop ⟨methods⟩ and ⟨compare⟩."
+        )
     if question.pipeline or question.methods:
         if question.lines is not None:
             raise UsageError("⟨methods⟩ and ⟨pipeline⟩ show how timing goes wrong: nothing for a measurement file.")

@@ -85,7 +85,7 @@ def _written(answers: "Sequence[Trace]", _question: TraceQuestion, *, compress: 
 def _outcome(trace: "Trace") -> Outcome:
     """Show the notes of the trace, and what it holds."""
     notes = [f"note: {note}" for note in trace.provenance.notes]
-    recordings = ", ".join(str(recording.configuration) for recording in trace.recordings)
+    recordings = "; ".join(recording.configuration.words for recording in trace.recordings)
     return Outcome(warnings=(*notes, f"{trace.name}: {recordings}"))
 
 

@@ -2,6 +2,7 @@
 
 import warnings
 from datetime import date
+from pathlib import Path
 
 import pytest
 
@@ -108,3 +109,37 @@ def test_what_an_option_does_not_take_is_refused_in_one_line(run: Run, words: li
     assert (result.exit_code, result.stdout) == (2, "")
     assert result.stderr.lower().startswith(f"capplan: {sentence}".lower())
     assert result.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["llm", "memory", "qwen3-8b", "--gpu", "l4,t4"], "one kind of GPU is asked for here, not several (l4,t4)"),
+        (["plan", "meta-llama/Llama-3.1-8B"], "ask `capplan llm memory meta-llama/Llama-3.1-8B`"),
+        (["explain", "nonesuch"], "unknown word 'nonesuch'"),
+    ],
+)
+def test_a_refusal_names_what_would_answer(
+    run: Run, monkeypatch: pytest.MonkeyPatch, words: list[str], sentence: str
+) -> None:
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    result = run(*words)
+    assert result.exit_code in (2, 5)
+    assert sentence in result.stderr
+
+
+@pytest.mark.zoo
+def test_a_checkpoint_without_its_owner_is_told_the_architecture(run: Run) -> None:
+    assert "hf:bert is that architecture in its default size" in run("plan", "bert-base-uncased").stderr
+
+
+def test_a_missing_recording_is_named_as_people_ask_for_it(run: Run, net_trace: Path) -> None:
+    said = run("plan", net_trace, "--precision", "fp16", "--gpu", "l4").stderr
+    assert "has no recording of fp16 inference, nchw (it has fp32 inference, nchw)" in said
+
+
+def test_explained_words_are_those_asked_for(run: Run) -> None:
+    said = run("explain", "tpot", "safe").stdout
+    assert "time per output token" in said
+    assert "safe batch" in said
+    assert "Mixed" not in said

@@ -615,3 +615,9 @@ def test_what_is_only_worked_out_cannot_be_measured(run: Run) -> None:
     quantised = run("measure", *NET, "--device", "cpu", "--weights", "int8")
     assert quantised.exit_code == 2
     assert "--prepare FILE.py:FUNCTION" in quantised.stderr
+
+
+def test_the_largest_batch_of_a_cpu_wants_a_cap(run: Run) -> None:
+    result = run("measure", *NET, *QUICK, "--batch", "max")
+    assert result.exit_code == 2
+    assert "add --memory-limit SIZE or --max-batch N, or measure on a GPU" in result.stderr

@@ -1,6 +1,7 @@
 """Every figure of the pages links to lines that hold this figure and say what it was worked out from."""
 
 import json
+import random
 import re
 from html import unescape
 from html.parser import HTMLParser
@@ -8,7 +9,10 @@ from urllib.parse import parse_qs, quote, urlencode, urlsplit
 
 import pytest
 
+import capplan
+from capplan.report.text.answer import render_answer
 from capplan.units import format_joules, format_watts
+from tests.nightly import mostly_nightly
 from tests.seen import at_least
 from tests.serve.conftest import Served, command
 
@@ -220,15 +224,40 @@ def test_notes_and_reasons_of_a_search_name_no_option(served, asked):
     assert [text for text in (*lists, *sentences) if "--" in text] == []
 
 
-def test_what_to_know_of_the_taken_gpus_is_said_at_every_door(served, net, net_file):
-    """A licence of drivers, an old price, a cheaper GPU: the page and files say what the terminal says."""
-    gpus = "l4,t4,rtx-4090"
-    plan = json.loads(command("plan", net_file, "--batch", 32, "--gpu", gpus, "--format", "json"))
-    said = at_least(1, plan["offer_cautions"])
-    assert any("GeForce drivers are not licensed for data centres" in each for each in said)
-    over_http = served.post("/api/v1/plan", {"model": net, "batch": "32", "gpus": gpus.split(",")}).json
-    assert over_http["offer_cautions"] == said
-    page = unescape(served.get(f"/answer?model={quote(net)}&batch=32&gpus={gpus}").body.decode())
-    texts = [command("plan", net_file, "--batch", 32, "--gpu", gpus, *words) for words in ((), ("--all",))]
-    for text in (page, *(" ".join(text.split()) for text in texts)):
-        assert [each for each in said if each not in text] == []
+SOLD = (
+    "l4", "t4", "a30", "l40s", "a100-sxm4-80gb", "h100-sxm5-80gb", "b200-sxm-180gb", "mi300x", "v100-sxm2-16gb",
+    "rtx-3050-6gb", "rtx-3090", "rtx-4090", "rtx-5090",
+)  # fmt: skip
+"""GPUs of every kind of caution: licences, ends of sale, ports, marketplaces, old prices."""
+
+
+@pytest.mark.parametrize("seed", mostly_nightly(range(200), daily=(0, 1, 2)))
+def test_what_to_know_of_the_taken_gpus_is_said_at_every_door(served, net, net_file, seed):
+    """A licence of drivers, an old price, a cheaper GPU: every door says what the terminal says, however narrow."""
+    drawn = random.Random(seed)
+    gpus = sorted(drawn.sample(SOLD, drawn.randint(2, 6)) if seed else ["l4", "rtx-4090", "t4"])
+    batch = drawn.choice((1, 8, 32, 256)) if seed else 32
+    plan = json.loads(command("plan", net_file, "--batch", batch, "--gpu", ",".join(gpus), "--format", "json"))
+    said = plan["offer_cautions"]
+    if not seed:
+        assert any("GeForce drivers are not licensed for data centres" in each for each in at_least(1, said))
+    asked = {"model": net, "batch": str(batch), "gpus": gpus}
+    assert served.post("/api/v1/plan", asked).json["offer_cautions"] == said
+    query = f"model={quote(net)}&batch={batch}&gpus={','.join(gpus)}"
+    in_python = capplan.plan(str(net_file), batches=batch, gpus=gpus)
+    assert list(in_python.offer_cautions) == said
+    words = ("plan", net_file, "--batch", batch, "--gpu", ",".join(gpus))
+    doors = {
+        "page": served.get(f"/answer?{query}").body.decode(),
+        "terminal": command(*words),
+        "whole": command(*words, "--all"),
+        "Markdown": command(*words, "--format", "md"),
+        "CSV": command(*words, "--format", "csv"),
+        "notebook": re.sub(r"<[^>]*>", "", in_python._repr_html_()),
+        "print": str(in_python),
+    }
+    for width in (60, 80):
+        doors[f"{width} columns"] = render_answer(in_python, width=width)
+    for door, text in doors.items():
+        flat = " ".join(unescape(text).replace('""', '"').replace("\\", "").split())
+        assert [each for each in said if each not in flat] == [], door

@@ -80,10 +80,17 @@ def make_job(request: MeasureRequest, model: Model) -> "MeasurementJob":
         raise UsageError(
             f"{model.words} is a trace, and measuring runs the model itself: name {model.trace([]).target}."
         )
+    device = open_device(request.job.device).torch_device
+    is_capped = request.job.allowed_bytes is not None or request.curve.at_most < LARGEST_SEARCHED_BATCH
+    if device.type == "cpu" and request.curve.is_searched and not is_capped:
+        raise UsageError(
+            "⟨batch⟩ max on a CPU would fill this machine's memory, batch by batch: add ⟨memory-limit⟩ SIZE or "
+            "⟨max-batch⟩ N, or measure on a GPU."
+        )
     return replace(
         request.job,
         model=model.own_request or ModelRequest(words=model.words),
-        device=str(open_device(request.job.device).torch_device),
+        device=str(device),
         reserve_fraction=request.job.reserve_fraction if request.curve.is_searched else None,
     )
 

@@ -373,9 +373,9 @@ class Trace(HasParameters):
         for recording in self.recordings:
             if recording.configuration == configuration:
                 return recording
-        held = ", ".join(str(recording.configuration) for recording in self.recordings)
+        held = "; ".join(recording.configuration.words for recording in self.recordings)
         raise MissingRecordingError(
-            f"the trace of {self.name} has no recording {configuration} (it has {held}); make one with "
+            f"the trace of {self.name} has no recording of {configuration.words} (it has {held}); make one with "
             f"`capplan trace {self.target} {trace_options(configuration)}-o FILE`."
         )
 

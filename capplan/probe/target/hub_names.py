@@ -11,11 +11,11 @@ from typing import Any
 
 from capplan.errors import UsageError
 from capplan.hub.names import HubName, parse_hub_name
-from capplan.hub.refusals import NotOnHubError, with_nearest
+from capplan.hub.refusals import HubError, NotOnHubError, with_nearest
 from capplan.hub.repository import HubRepository, base_of_adapter, find_repository
 from capplan.probe.diffusers_index import published_name
 from capplan.probe.inputs.grammar import ModelRequest
-from capplan.probe.target.names import ZOOS, source_names
+from capplan.probe.target.names import ZOOS, served_hint, source_names
 
 INDEX = "model_index.json"
 """The file of a repository that makes it a pipeline of diffusers."""
@@ -54,12 +54,16 @@ def find_on_hub(request: ModelRequest) -> HubModel:
 
 
 def found_repository(name: HubName) -> HubRepository:
-    """Return the repository of a name; where there is none, the refusal names the nearest ones that are built in."""
+    """Return the repository of a name; a refusal names what is built in: the served language model, or the nearest."""
     try:
         return find_repository(name)
     except NotOnHubError as error:
         known = {model for library in ZOOS for model in source_names(library)}
         raise with_nearest(error, name.repository.rpartition("/")[2], known) from error
+    except HubError as error:
+        if not (served := served_hint(name.repository)):
+            raise
+        raise type(error)(f"{error} {served}") from error
 
 
 def is_pipeline(words: str) -> bool:

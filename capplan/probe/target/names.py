@@ -96,6 +96,33 @@ def _squeeze(name: str) -> str:
 
 def _hint(name: str) -> str:
     other = next((hint for start, hint in _ELSEWHERE.items() if name.casefold().startswith(start)), None)
-    if f"{name.lower()}.json" in {entry.name for entry in (files("capplan") / "llm_models").iterdir()}:
-        return f"It is a served language model: ask `capplan llm memory {name}` or `capplan llm plan {name}`."
+    served, architecture = served_hint(name), _architecture(name)
+    if served:
+        return served
+    if other is None and architecture:
+        return (
+            f"hf:{architecture} is that architecture in its default size, and ORG/{name} asks the Hugging Face Hub for "
+            "a repository."
+        )
     return f"{other}." if other else OTHERS
+
+
+def served_hint(words: str) -> str:
+    """Return what to ask of a served language model that is built in, by its name here or on the Hub; else nothing."""
+    name = words.removeprefix("hf:").partition("@")[0].rpartition("/")[2]
+    built_in = [entry.name for entry in (files("capplan") / "llm_models").iterdir()]
+    wanted = (f"{name.lower()}.json", *([f"{name.lower()}-"] if "/" in words else []))
+    if not any(entry.startswith(wanted) for entry in built_in):
+        return ""
+    asked = words.removeprefix("hf:")
+    return f"It is a served language model: ask `capplan llm memory {asked}` or `capplan llm plan {asked}`."
+
+
+def _architecture(name: str) -> str:
+    """Return the architecture of transformers that a name begins with, such as bert of bert-base-uncased."""
+    spec = importlib.util.find_spec("transformers")
+    if spec is None or spec.origin is None:
+        return ""
+    parts = re.split(r"[-_.]", name.casefold())
+    starts = ("_".join(parts[:count]) for count in range(len(parts), 0, -1))
+    return next((start for start in starts if (Path(spec.origin).parent / "models" / start).is_dir()), "")

@@ -34,7 +34,7 @@ def analysis_sections(analysis: Analysis, *, depth: int | None, top: int) -> lis
     trace = analysis.trace
     dtypes = ", ".join(f"{dtype} {format_bytes(size)}" for dtype, size in parameter_bytes_by_dtype(trace).items())
     facts = [
-        f"{trace.name} ({trace.class_name}), {analysis.configuration}, batch {analysis.batch}",
+        f"{trace.name} ({trace.class_name}), {analysis.configuration.words}, batch {analysis.batch}",
         f"parameters {trace.parameter_count:,} ({dtypes}), buffers {trace.buffer_count:,}",
         f"trainable {trace.trainable_count:,}, frozen {trace.frozen_count:,} parameters",
         f"{analysis.macs:,} MACs, {analysis.flops:,} FLOPs (1 MAC = 2 FLOPs), "
@@ -99,7 +99,7 @@ def _share_columns(analysis: Analysis) -> list[Column[CountShare]]:
         words("module", lambda row: row.module or "(model)"),
         words("operator", lambda row: row.operator),
         figure("calls", lambda row: row.calls, "{:,}".format),
-        figure("MACs", lambda row: format_count(row.macs).strip()),
+        figure("MACs", lambda row: row.macs, "{:,}".format),
         figure("FLOPs", lambda row: row.flops, format_flops),
         figure("share", lambda row: _share(row.flops, analysis.flops)),
         figure("parameters", lambda row: row.parameters, "{:,}".format),

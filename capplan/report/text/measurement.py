@@ -52,7 +52,7 @@ _FIGURES: tuple[Column[Measurement], ...] = (
     figure("95 % interval", _interval, unknown="unknown"),
     figure("min", lambda point: point.latency.minimum, format_seconds),
     figure("mean", lambda point: point.latency.mean, format_seconds),
-    figure("std", lambda point: point.latency.std, format_seconds),
+    figure("std", lambda point: point.latency.std if len(point.samples_s) > 1 else None, format_seconds),
     figure("p90", lambda point: point.latency.p90, format_seconds),
     figure("p95", lambda point: point.latency.p95, format_seconds),
     figure("p99", lambda point: point.latency.p99, format_seconds),

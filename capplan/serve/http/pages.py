@@ -185,9 +185,10 @@ def _said(sentence: str, status: int) -> Response:
 
 
 def _api(service: PlanningService) -> Endpoint:
-    async def endpoint(_: Request) -> Response:
+    async def endpoint(request: Request) -> Response:
         has_results = service.settings.results is not None
-        content = render_template("api.html.j2", operations=operation_rows(), has_results=has_results)
+        address = str(request.base_url).rstrip("/")
+        content = render_template("api.html.j2", operations=operation_rows(), has_results=has_results, address=address)
         return HTMLResponse(content, headers={"Cache-Control": "private, no-cache"})
 
     return endpoint

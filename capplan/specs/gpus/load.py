@@ -88,6 +88,8 @@ class Gpus(Mapping[str, GpuSpec]):
             UnknownNameError: nothing is called that.
             UsageError: the name is a family's, which has several variants.
         """
+        if "," in name:
+            raise UsageError(f"one kind of GPU is asked for here, not several ({name}): ask about each in turn.")
         named = self.find_all(name)
         if len(named.gpus) > 1:
             raise UsageError(f"{named.note}; name one of them.")
