@@ -50,16 +50,17 @@ class Deployments:
         """Return a deployment."""
         if words not in self._found:
             model = self.model(words.model)
-            self._found[words] = build_deployment(
+            found = build_deployment(
                 words,
                 model=model,
                 gpu=self.gpus.find(words.gpu),
                 constants=self.memory,
-                relatives=self._relatives[words.model],
                 assumes_narrow_cache=self.assumes_narrow_cache,
                 power_law=self._law(words.power_limit_w),
                 cpu=self.gpus.find(words.cpu or DEFAULT_CPU) if words.sharding.offload else None,
+                drafter=self.model(words.drafter.model) if words.drafter and words.drafter.model else None,
             )
+            self._found[words] = replace(found, relatives=self._relatives[words.model])
         return self._found[words]
 
     def _law(self, limit_w: float | None) -> PowerLaw | None:
@@ -77,6 +78,7 @@ class Deployments:
     ) -> Search:
         """Return what it takes to judge the deployments of a question."""
         check_load(question.load)
+        drafter = question.load.speculation.drafter if question.load.speculation else None
         constants = constants_of(calibration)
         found: dict[NamedDeployment, Adjustment | None] = {}
 
@@ -97,6 +99,7 @@ class Deployments:
             adjustment=adjustment,
             power_law=self.power_law,
             checkpoint=lambda weights: stored_checkpoint(self.model(question.model).architecture.name, weights),
+            draft_model=self.model(drafter.model) if drafter and drafter.model else None,
         )
 
 

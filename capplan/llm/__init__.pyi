@@ -15,7 +15,7 @@ from capplan.llm.core.memory_answer import MemoryAnswer
 from capplan.llm.core.model_query import LanguageModel
 from capplan.llm.core.search.fitted_runs import FittedServing
 from capplan.llm.core.serving.accuracy import ServingValidation
-from capplan.llm.core.serving.asked import Drafter, Sampling, ServingTask, Statistic
+from capplan.llm.core.serving.asked import Sampling, ServingTask, Statistic
 from capplan.llm.core.serving.estimate import ServingEstimate
 from capplan.llm.core.simulation.load_answer import Simulation
 from capplan.llm.core.start.answer import StartAnswer
@@ -66,10 +66,11 @@ def memory(
     adapters: int = ...,
     lora_rank: int = ...,
     utilization_fraction: float | None = ...,
+    draft_tokens: int = ...,
+    drafter: str = ...,
     max_len: int | str | None = ...,
     max_num_batched_tokens: int | str | None = ...,
     max_num_seqs: int | None = ...,
-    draft_tokens: int = ...,
     kv_pool_bytes: float | str | None = ...,
     specs: Sequence[str | Path] | str | None = ...,
     calibration: str | Path | None = ...,
@@ -93,10 +94,11 @@ def memory(
         adapters: LoRA adapters that are resident at a time.
         lora_rank: Rank of the adapters.
         utilization_fraction: The engine's memory fraction; its default if left out.
+        draft_tokens: Speculation: tokens drafted in each step; needs an acceptance.
+        drafter: What drafts: head (a layer as EAGLE's or multi-token prediction's), eagle3, ngram (words seen before), or a model or head by name: qwen3-0.6b.
         max_len: Longest sequence served, such as 32K; the model's own limit by default.
         max_num_batched_tokens: Tokens of one step; the engine's default if left out.
         max_num_seqs: Sequences that run at once; the engine's default if left out.
-        draft_tokens: Speculation: tokens drafted in each step, by a layer that takes memory.
         kv_pool_bytes: Take this cache per GPU, such as an engine's log states.
         specs: Own GPU specs, laid over the built-in ones.
         calibration: Memory rules of engines other than the shipped ones.
@@ -139,6 +141,12 @@ def estimate(
     input_len: int = ...,
     output_len: int = ...,
     prefix_fraction: float = ...,
+    draft_tokens: int = ...,
+    drafter: str = ...,
+    acceptance: float | None = ...,
+    acceptance_rate: float | str | None = ...,
+    acceptance_length: float | None = ...,
+    acceptance_by_position: Sequence[float] | str | None = ...,
     energy: bool = ...,
     power_limit_w: float | str | None = ...,
     power_calibration: str | Path | None = ...,
@@ -178,6 +186,12 @@ def estimate(
         input_len: Mean tokens of a prompt.
         output_len: Mean tokens of an answer.
         prefix_fraction: Share of a prompt that the prefix cache holds.
+        draft_tokens: Speculation: tokens drafted in each step; needs an acceptance.
+        drafter: What drafts: head (a layer as EAGLE's or multi-token prediction's), eagle3, ngram (words seen before), or a model or head by name: qwen3-0.6b.
+        acceptance: Chance that a drafted token is accepted if those before it are.
+        acceptance_rate: Instead: accepted ÷ drafted tokens, which vLLM logs as draft acceptance rate.
+        acceptance_length: Instead: mean tokens of a step, which engines log as mean acceptance length or accept len.
+        acceptance_by_position: Instead: the share of steps whose first, second, ... draft is accepted; repeatable.
         energy: Show the power of the GPUs and the joules of a sample, or of an output token.
         power_limit_w: A power limit that is set on each GPU (nvidia-smi -pl), such as 300W: the time and energy under it.
         power_calibration: What your own GPUs draw: a file of `capplan calibrate power -o FILE`.
@@ -207,17 +221,17 @@ def plan(
     input_len: int = ...,
     output_len: int = ...,
     prefix_fraction: float = ...,
+    draft_tokens: int = ...,
+    drafter: str = ...,
+    acceptance: float | None = ...,
+    acceptance_rate: float | str | None = ...,
+    acceptance_length: float | None = ...,
+    acceptance_by_position: Sequence[float] | str | None = ...,
     spread: float | None = ...,
     input_cv: float = ...,
     output_cv: float = ...,
     input_p99: int | None = ...,
     burstiness: float = ...,
-    draft_tokens: int = ...,
-    drafter: Drafter | str = ...,
-    acceptance: float | None = ...,
-    acceptance_rate: float | str | None = ...,
-    acceptance_length: float | None = ...,
-    acceptance_by_position: Sequence[float] | str | None = ...,
     task: ServingTask | str = ...,
     documents: int = ...,
     images: int = ...,
@@ -288,17 +302,17 @@ def plan(
         input_len: Mean tokens of a prompt.
         output_len: Mean tokens of an answer.
         prefix_fraction: Share of a prompt that the prefix cache holds.
+        draft_tokens: Speculation: tokens drafted in each step; needs an acceptance.
+        drafter: What drafts: head (a layer as EAGLE's or multi-token prediction's), eagle3, ngram (words seen before), or a model or head by name: qwen3-0.6b.
+        acceptance: Chance that a drafted token is accepted if those before it are.
+        acceptance_rate: Instead: accepted ÷ drafted tokens, which vLLM logs as draft acceptance rate.
+        acceptance_length: Instead: mean tokens of a step, which engines log as mean acceptance length or accept len.
+        acceptance_by_position: Instead: the share of steps whose first, second, ... draft is accepted; repeatable.
         spread: Lengths vary evenly by ± this share; 0.11 by default, as most benchmarks draw them.
         input_cv: Log-normal prompts with this deviation ÷ mean.
         output_cv: Log-normal answers with this deviation ÷ mean.
         input_p99: Tokens that 99% of prompts stay below, instead of input_cv.
         burstiness: Squared variation of gaps: 1 is Poisson, more is burstier.
-        draft_tokens: Speculation: tokens drafted in each step; needs an acceptance.
-        drafter: What drafts: head (a layer as EAGLE's or multi-token prediction's) or ngram (words seen before).
-        acceptance: Chance that a drafted token is accepted if those before it are.
-        acceptance_rate: Instead: accepted ÷ drafted tokens, which vLLM logs as draft acceptance rate.
-        acceptance_length: Instead: mean tokens of a step, which engines log as mean acceptance length or accept len.
-        acceptance_by_position: Instead: the share of steps whose first, second, ... draft is accepted; repeatable.
         task: generate, embed (a vector a text) or rerank (a score a document).
         documents: Documents of a request that is reranked.
         images: Images of a request, on top of input_len tokens.
@@ -398,17 +412,17 @@ def simulate(
     input_len: int = ...,
     output_len: int = ...,
     prefix_fraction: float = ...,
+    draft_tokens: int = ...,
+    drafter: str = ...,
+    acceptance: float | None = ...,
+    acceptance_rate: float | str | None = ...,
+    acceptance_length: float | None = ...,
+    acceptance_by_position: Sequence[float] | str | None = ...,
     spread: float | None = ...,
     input_cv: float = ...,
     output_cv: float = ...,
     input_p99: int | None = ...,
     burstiness: float = ...,
-    draft_tokens: int = ...,
-    drafter: Drafter | str = ...,
-    acceptance: float | None = ...,
-    acceptance_rate: float | str | None = ...,
-    acceptance_length: float | None = ...,
-    acceptance_by_position: Sequence[float] | str | None = ...,
     task: ServingTask | str = ...,
     documents: int = ...,
     images: int = ...,
@@ -464,17 +478,17 @@ def simulate(
         input_len: Mean tokens of a prompt.
         output_len: Mean tokens of an answer.
         prefix_fraction: Share of a prompt that the prefix cache holds.
+        draft_tokens: Speculation: tokens drafted in each step; needs an acceptance.
+        drafter: What drafts: head (a layer as EAGLE's or multi-token prediction's), eagle3, ngram (words seen before), or a model or head by name: qwen3-0.6b.
+        acceptance: Chance that a drafted token is accepted if those before it are.
+        acceptance_rate: Instead: accepted ÷ drafted tokens, which vLLM logs as draft acceptance rate.
+        acceptance_length: Instead: mean tokens of a step, which engines log as mean acceptance length or accept len.
+        acceptance_by_position: Instead: the share of steps whose first, second, ... draft is accepted; repeatable.
         spread: Lengths vary evenly by ± this share; 0.11 by default, as most benchmarks draw them.
         input_cv: Log-normal prompts with this deviation ÷ mean.
         output_cv: Log-normal answers with this deviation ÷ mean.
         input_p99: Tokens that 99% of prompts stay below, instead of input_cv.
         burstiness: Squared variation of gaps: 1 is Poisson, more is burstier.
-        draft_tokens: Speculation: tokens drafted in each step; needs an acceptance.
-        drafter: What drafts: head (a layer as EAGLE's or multi-token prediction's) or ngram (words seen before).
-        acceptance: Chance that a drafted token is accepted if those before it are.
-        acceptance_rate: Instead: accepted ÷ drafted tokens, which vLLM logs as draft acceptance rate.
-        acceptance_length: Instead: mean tokens of a step, which engines log as mean acceptance length or accept len.
-        acceptance_by_position: Instead: the share of steps whose first, second, ... draft is accepted; repeatable.
         task: generate, embed (a vector a text) or rerank (a score a document).
         documents: Documents of a request that is reranked.
         images: Images of a request, on top of input_len tokens.
@@ -567,17 +581,17 @@ def scale(
     input_len: int = ...,
     output_len: int = ...,
     prefix_fraction: float = ...,
+    draft_tokens: int = ...,
+    drafter: str = ...,
+    acceptance: float | None = ...,
+    acceptance_rate: float | str | None = ...,
+    acceptance_length: float | None = ...,
+    acceptance_by_position: Sequence[float] | str | None = ...,
     spread: float | None = ...,
     input_cv: float = ...,
     output_cv: float = ...,
     input_p99: int | None = ...,
     burstiness: float = ...,
-    draft_tokens: int = ...,
-    drafter: Drafter | str = ...,
-    acceptance: float | None = ...,
-    acceptance_rate: float | str | None = ...,
-    acceptance_length: float | None = ...,
-    acceptance_by_position: Sequence[float] | str | None = ...,
     task: ServingTask | str = ...,
     documents: int = ...,
     images: int = ...,
@@ -645,17 +659,17 @@ def scale(
         input_len: Mean tokens of a prompt.
         output_len: Mean tokens of an answer.
         prefix_fraction: Share of a prompt that the prefix cache holds.
+        draft_tokens: Speculation: tokens drafted in each step; needs an acceptance.
+        drafter: What drafts: head (a layer as EAGLE's or multi-token prediction's), eagle3, ngram (words seen before), or a model or head by name: qwen3-0.6b.
+        acceptance: Chance that a drafted token is accepted if those before it are.
+        acceptance_rate: Instead: accepted ÷ drafted tokens, which vLLM logs as draft acceptance rate.
+        acceptance_length: Instead: mean tokens of a step, which engines log as mean acceptance length or accept len.
+        acceptance_by_position: Instead: the share of steps whose first, second, ... draft is accepted; repeatable.
         spread: Lengths vary evenly by ± this share; 0.11 by default, as most benchmarks draw them.
         input_cv: Log-normal prompts with this deviation ÷ mean.
         output_cv: Log-normal answers with this deviation ÷ mean.
         input_p99: Tokens that 99% of prompts stay below, instead of input_cv.
         burstiness: Squared variation of gaps: 1 is Poisson, more is burstier.
-        draft_tokens: Speculation: tokens drafted in each step; needs an acceptance.
-        drafter: What drafts: head (a layer as EAGLE's or multi-token prediction's) or ngram (words seen before).
-        acceptance: Chance that a drafted token is accepted if those before it are.
-        acceptance_rate: Instead: accepted ÷ drafted tokens, which vLLM logs as draft acceptance rate.
-        acceptance_length: Instead: mean tokens of a step, which engines log as mean acceptance length or accept len.
-        acceptance_by_position: Instead: the share of steps whose first, second, ... draft is accepted; repeatable.
         task: generate, embed (a vector a text) or rerank (a score a document).
         documents: Documents of a request that is reranked.
         images: Images of a request, on top of input_len tokens.

@@ -47,6 +47,20 @@ class VisionTower:
         return 4.0 * patches * (self.attention_width * patches + windowed)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DraftHead:
+    """What makes a few layers a head that drafts tokens for another model, from whose hidden states it starts.
+
+    A matrix joins the states of `fused` layers of that model. The head embeds tokens as that model does. `rows` are
+    those of its output head, None where it uses that model's, too. `is_parallel` says that one pass drafts all tokens
+    of a step, as DFlash does, instead of one.
+    """
+
+    fused: int
+    rows: int | None = None
+    is_parallel: bool = False
+
+
 @dataclass(frozen=True, kw_only=True)
 class Architecture:
     """A decoder-only language model.
@@ -59,7 +73,8 @@ class Architecture:
     encoder whose size is unknown. `draft_layers` counts layers for multi-token prediction, which engines load only for
     speculation; they are in no total here. `ignored_fields` are those of its configuration that decided nothing here.
     An element of recurrent states takes `state_bytes`, None where the configuration leaves it to the engine. `own_code`
-    says that the model or its tokenizer is code of the checkpoint's repository.
+    says that the model or its tokenizer is code of the checkpoint's repository. `draft_head` is None for models that
+    answer by themselves.
     """
 
     name: str
@@ -82,6 +97,13 @@ class Architecture:
     publisher_id: str | None = None
     state_bytes: float | None = None
     own_code: bool = False
+    draft_head: DraftHead | None = None
+
+    @property
+    def output_rows(self) -> int:
+        """Return the tokens that the output head chooses among."""
+        own = None if self.draft_head is None else self.draft_head.rows
+        return own or self.vocab_size
 
     @cached_property
     def layer_kinds(self) -> tuple[tuple[Layer, int], ...]:

@@ -8,13 +8,15 @@ from capplan.core.gpus.machines import GpuServer
 from capplan.core.gpus.spec import GpuSpec
 from capplan.core.power import CardCap, PowerLaw
 from capplan.errors import UsageError
+from capplan.llm.core.architecture import Architecture
+from capplan.llm.core.drafting import draft_model
 from capplan.llm.core.engines import LlmMemoryConstants, version_of
 from capplan.llm.core.kv import kv_element_bytes, state_element_bytes
 from capplan.llm.core.memory import StageMemory
 from capplan.llm.core.memory_answer import StatedDeployment, answer_memory, default_kv
 from capplan.llm.core.model_query import LanguageModel
 from capplan.llm.core.quantisation import Quantisation
-from capplan.llm.core.serving.asked import Sampling
+from capplan.llm.core.serving.asked import Drafter, Sampling
 from capplan.llm.core.serving.evidence import AskedCard, ModelKind, ServingEvidence, evidence_of
 from capplan.llm.core.serving.service import ServedDeployment
 from capplan.llm.core.sharding import Sharding
@@ -71,8 +73,8 @@ class NamedDeployment(ReplicaSettings):
     """What names a deployment.
 
     `server` is that in which its replicas are timed; None for the usual one of its GPU.
-    `batched_tokens` are the most tokens of a step, None for the engine's default. `drafts` says that a layer beside the
-    model drafts tokens. `power_limit_w` is set on each GPU; None leaves it to what finds the deployment. [W]
+    `batched_tokens` are the most tokens of a step, None for the engine's default. `drafter` drafts tokens, None for
+    none. `power_limit_w` is set on each GPU; None leaves it to what finds the deployment. [W]
     """
 
     gpu: str
@@ -83,7 +85,7 @@ class NamedDeployment(ReplicaSettings):
     max_sequences: int | None = None
     server: GpuServer | None = None
     batched_tokens: int | None = None
-    drafts: bool = False
+    drafter: Drafter | None = None
     power_limit_w: float | None = None
 
 
@@ -92,8 +94,9 @@ class ServingDeployment:
     """A deployment that was found, checked, and reduced to kernels.
 
     `sequences_that_fit` returns how many sequences of a length fit in one replica's memory, 0 where the weights do not.
-    `stage` is the memory of the tightest GPU, `relatives` the ids of models that have the same layers. `notes` say what
-    is to be known of the engine and the format on this GPU; `is_official` is False where community builds alone run.
+    `drafter` are the kernels of a model or head that drafts, None for none. `stage` is the memory of the tightest GPU,
+    `relatives` the ids of models that have the same layers. `notes` say what is to be known of the engine and the
+    format on this GPU; `is_official` is False where community builds alone run.
     """
 
     words: NamedDeployment
@@ -106,6 +109,7 @@ class ServingDeployment:
     kernels: Kernels
     sequences_that_fit: Callable[[float], float]
     stage: StageMemory
+    drafter: Kernels | None = None
     relatives: frozenset[str] = frozenset()
     notes: tuple[str, ...] = ()
     is_official: bool = True
@@ -136,7 +140,7 @@ class ServingDeployment:
         """Return the deployment ready to be asked for times."""
         return ServedDeployment(
             kernels=self.kernels, machine=self.machine, engine=self.engine, constants=constants, flags=flags,
-            time_factor=time_factor,
+            time_factor=time_factor, drafter=self.drafter,
         )  # fmt: skip
 
     @property
@@ -172,12 +176,12 @@ def build_deployment(
     model: LanguageModel,
     gpu: GpuSpec,
     constants: LlmMemoryConstants,
-    relatives: frozenset[str] = frozenset(),
     assumes_narrow_cache: bool = False,
     power_law: PowerLaw | None = None,
     cpu: GpuSpec | None = None,
+    drafter: LanguageModel | None = None,
 ) -> ServingDeployment:
-    """Check a deployment, divide its memory and reduce it to kernels."""
+    """Check a deployment, divide its memory and reduce it to kernels; `drafter` is the model that it names."""
     engine = find_engine(words.engine)
     machine = _machine(gpu, words, power_law)
     if cpu is not None:
@@ -186,6 +190,7 @@ def build_deployment(
     is_narrow = words.weights and quantisation.format.name in _NARROW_CACHE and engine is not Engine.LLAMACPP
     assumed = "fp8" if assumes_narrow_cache and is_narrow else default_kv(model, quantisation, engine)
     kv = words.kv or assumed
+    drafting = draft_model(words.drafter, model, words.sharding, named=drafter)
     memory = answer_memory(
         StatedDeployment(
             model=model,
@@ -200,13 +205,19 @@ def build_deployment(
             batched_tokens=words.batched_tokens,
             adapters=words.adapters,
             kv_offload_bytes=words.kv_offload_bytes,
-            drafts=words.drafts,
+            drafter=words.drafter,
+            draft_model=drafter,
         ),
         constants,
         alternatives=False,
     )
     variant, stored = engine_variant(engine.value, version_of(words.version)), quantisation.format.name
     widens = constants.support.widens(gpu, engine, stored)
+
+    def kernels(shown: Architecture, stored_as: Quantisation, sharding: Sharding) -> Kernels:
+        formats = _formats(shown, stored_as, variant, words=words, kv=kv, machine=machine, widens=widens)
+        return stage_kernels(shown, sharding=sharding, formats=formats)
+
     return ServingDeployment(
         words=words,
         model=model,
@@ -215,14 +226,10 @@ def build_deployment(
         quantisation=quantisation,
         kv=kv,
         machine=machine,
-        kernels=stage_kernels(
-            model.architecture,
-            sharding=words.sharding,
-            formats=_formats(model, quantisation, variant, words=words, kv=kv, machine=machine, widens=widens),
-        ),
+        kernels=kernels(model.architecture, quantisation, words.sharding),
+        drafter=None if drafting is None else kernels(drafting.architecture, drafting.quantisation, drafting.sharding),
         sequences_that_fit=lambda tokens: float(memory.memory.sequences(max(1, round(tokens)))),
         stage=memory.stage,
-        relatives=relatives,
         notes=constants.support.notes(gpu, engine, stored, version=version_of(words.version)),
         is_official=constants.support.is_official(gpu, engine),
     )
@@ -248,7 +255,7 @@ def _machine(gpu: GpuSpec, words: NamedDeployment, law: PowerLaw | None) -> Mach
 
 
 def _formats(
-    model: LanguageModel,
+    architecture: Architecture,
     quantisation: Quantisation,
     variant: str,
     *,
@@ -267,28 +274,24 @@ def _formats(
             version=version_of(words.version),
             cache_bytes=cache_bytes,
             units=machine.units,
-            queries=model.architecture.queries_per_head,
+            queries=architecture.queries_per_head,
         ),
         prefill=prefill_class(variant, cache_bytes=cache_bytes, units=machine.units),
-        mixed_bytes=_mixed_bytes(model, quantisation),
+        mixed_bytes=_mixed_bytes(architecture, quantisation),
         adapters=words.adapters,
         is_ggml=find_engine(words.engine) is Engine.LLAMACPP,
-        state_bytes=state_element_bytes(
-            model.architecture, find_engine(words.engine), version=version_of(words.version)
-        ),
+        state_bytes=state_element_bytes(architecture, find_engine(words.engine), version=version_of(words.version)),
         sorts_logits=words.sampling is Sampling.FILTERED and SCHEDULING[variant].sorts_logits,
     )
 
 
-def _mixed_bytes(model: LanguageModel, quantisation: Quantisation) -> tuple[tuple[WeightRole, float], ...]:
+def _mixed_bytes(architecture: Architecture, quantisation: Quantisation) -> tuple[tuple[WeightRole, float], ...]:
     """Return the mean bytes of a weight by role in a GGUF mix; empty for formats that do not mix."""
     if quantisation.format.gguf is None:
         return ()
-    sizes = stage_weights(
-        model.architecture, quantisation=quantisation, sharding=Sharding(), layout=EngineLayout()
-    ).by_role
+    sizes = stage_weights(architecture, quantisation=quantisation, sharding=Sharding(), layout=EngineLayout()).by_role
     counts: dict[WeightRole, float] = {}
-    for tensor in all_tensors(model.architecture):
+    for tensor in all_tensors(architecture):
         counts[tensor.role] = counts.get(tensor.role, 0.0) + tensor.parameters
     found = {role: size / counts[role] for role, size in sizes if counts.get(role)}
     found.setdefault(WeightRole.HEAD, found[WeightRole.EMBEDDING])

@@ -28,7 +28,8 @@ class Attention:
     that the window is a fixed block of positions (Llama 4) instead of a sliding one. `output_gate` doubles the
     query projection. `keys_are_values` means that one projection serves as keys and values (Gemma 4); the cache holds
     both, because keys are normed and rotated and values are not. `kv_owner` is the index of an earlier layer whose
-    cache this layer reads instead of its own.
+    cache this layer reads instead of its own. `joins_embedding` says that it attends to the embedding of a token beside
+    the hidden state, so that queries, keys and values have twice as many inputs (EAGLE-3).
     A layer with an `indexer` reads only the tokens of the blocks that it selects (MiniMax-M3).
     `query_norm` and `key_norm` are the parameters of the norms on queries and keys; `sinks` counts learned
     attention-sink logits.
@@ -49,6 +50,7 @@ class Attention:
     keys_are_values: bool = False
     kv_owner: int | None = None
     indexer: Indexer | None = None
+    joins_embedding: bool = False
 
     def mean_keys(self, sequence: int) -> float:
         """Return the keys that a causal token attends to, in the mean over the tokens of a sequence.

@@ -28,16 +28,25 @@ from capplan.llm.core.weights import (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DraftModel:
+    """A model or head that drafts, and how the GPUs of a replica share it: all of it on the last pipeline stage."""
+
+    architecture: Architecture
+    quantisation: Quantisation
+    sharding: Sharding
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Deployment:
     """A model on GPUs: how it is stored, shared and served.
 
     `cache_bytes` is the size of one cached element, `state_bytes` that of one of a recurrent state. `total_bytes` is
     what the driver reports of one GPU. `fraction` is the engine's memory fraction. `batched_tokens` and `max_sequences`
     are the engine's limits for one step. `exact_weight_fraction` scales the weights to the bytes that a file header
-    states. `adapters` are resident beside the model, None for none. `drafts` says that a layer beside the model drafts
-    tokens, with weights and a cache of its own. `facts` are those of the engine's release. `family` is the GPU's,
-    `switched` says that a switch joins the GPUs of a group, with buffers for reductions in it. `longest` is the longest
-    sequence that is served. [tokens]
+    states. `adapters` are resident beside the model, None for none. `drafts` says that a layer like the model's drafts
+    tokens, with weights and a cache of its own; `draft_model` is a model or head that does. `facts` are
+    those of the engine's release. `family` is the GPU's, `switched` says that a switch joins the GPUs of a group, with
+    buffers for reductions in it. `longest` is the longest sequence that is served. [tokens]
     """
 
     architecture: Architecture
@@ -53,6 +62,7 @@ class Deployment:
     adapters: Adapters | None = None
     state_bytes: float = 4.0
     drafts: bool = False
+    draft_model: DraftModel | None = None
     facts: ReleaseFacts = field(default_factory=ReleaseFacts)
     family: str = ""
     switched: bool = True
@@ -234,6 +244,20 @@ def _stage_memory(deployment: Deployment, stage: int) -> StageMemory:
         layer = architecture.layers[architecture.draft_index]
         drafting = layer_caches(layer, sharding.tensor, deployment.cache_bytes, deployment.state_bytes)
         cache = StageCache((*cache.layers, *drafting))
+    if (beside := deployment.draft_model) is not None and is_last:
+        weight_bytes += stage_weights(
+            beside.architecture,
+            quantisation=beside.quantisation,
+            sharding=beside.sharding,
+            layout=_engine_layout(deployment),
+        ).total
+        kept = stage_cache(
+            beside.architecture,
+            sharding=beside.sharding,
+            element_bytes=deployment.cache_bytes,
+            state_bytes=deployment.state_bytes,
+        )
+        cache = StageCache((*cache.layers, *kept.layers))
     activation = activation_bytes(deployment, samples=is_last)
     other = engine.other(tensor=sharding.tensor, pipeline=sharding.pipeline, switched=deployment.switched)
     other += engine.graph_bytes if deployment.facts.graphs_inside else 0.0

@@ -10,6 +10,7 @@ from capplan.core.gpus.spec import GpuSpec
 from capplan.core.numbers import Interval
 from capplan.errors import CapplanError, UsageError
 from capplan.llm.core.architecture import Architecture
+from capplan.llm.core.drafting import draft_model
 from capplan.llm.core.engine_support import EngineSupport, ReleaseFacts, family_of
 from capplan.llm.core.engines import (
     EngineMemoryRules,
@@ -23,6 +24,7 @@ from capplan.llm.core.layers import Attention, CompressedAttention, LatentAttent
 from capplan.llm.core.memory import Deployment, ServingMemory, StageMemory, divide_memory
 from capplan.llm.core.model_query import LanguageModel
 from capplan.llm.core.quantisation import Quantisation, half_note
+from capplan.llm.core.serving.asked import Drafter
 from capplan.llm.core.sharding import HostOffload, Sharding, check_sharding
 from capplan.llm.core.tensors import WeightRole
 from capplan.llm.core.timing.host_cache import host_cache
@@ -40,7 +42,8 @@ class StatedDeployment:
 
     `sequence_tokens` is the longest sequence served, which every sequence is taken to reach. `fraction` is the engine's
     memory fraction. `pool_bytes` replaces the computed cache by one that is known, as from an engine's log.
-    `kv_offload_bytes` of host memory keep prefixes for a replica. `drafts` says that tokens are drafted.
+    `kv_offload_bytes` of host memory keep prefixes for a replica. `drafter` drafts tokens; `draft_model` is the
+    model or head that it names.
     """
 
     model: LanguageModel
@@ -57,7 +60,8 @@ class StatedDeployment:
     pool_bytes: float | None = None
     adapters: Adapters | None = None
     kv_offload_bytes: float = 0.0
-    drafts: bool = False
+    drafter: Drafter | None = None
+    draft_model: LanguageModel | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -267,6 +271,7 @@ def _divide(
 ) -> ServingMemory:
     length = _length(request)
     tokens, sequences = _step_limits(request, facts, length)
+    drafting = draft_model(request.drafter, request.model, request.sharding, named=request.draft_model)
     deployment = Deployment(
         architecture=request.model.architecture,
         quantisation=quantisation,
@@ -280,7 +285,8 @@ def _divide(
         exact_weight_fraction=_exact_fraction(request, quantisation),
         adapters=request.adapters,
         state_bytes=state_element_bytes(request.model.architecture, request.engine, version=request.version),
-        drafts=request.drafts,
+        drafts=drafting is None and request.drafter is not None and request.drafter.on_gpu,
+        draft_model=drafting,
         facts=facts,
         family=family_of(request.gpu),
         switched=_is_switched(request.gpu),
@@ -335,6 +341,20 @@ def _pool_interval(
     return Interval(low=max(0.0, pool - wide), expected=pool, high=pool + wide)
 
 
+def _drafting_notes(memory: ServingMemory) -> Iterator[str]:
+    """Yield what a model or head that drafts takes of the last stage."""
+    beside, last = memory.deployment.draft_model, memory.stages[-1]
+    if beside is None:
+        return
+    plain = divide_memory(replace(memory.deployment, draft_model=None)).stages[-1]
+    taken, kept = last.weight_bytes - plain.weight_bytes, last.cache.bytes_per_token - plain.cache.bytes_per_token
+    place = " on the last stage" if len(memory.stages) > 1 else ""
+    yield (
+        f"{beside.architecture.name} drafts: {taken / 2**30:.2f} GiB of weights and {kept / 1024:.4g} KiB of cache a "
+        f"token{place} are its"
+    )
+
+
 def _notes(request: StatedDeployment, memory: ServingMemory, kv: str, length: int) -> Iterator[str]:
     model, stage = request.model, memory.tightest
     architecture, sharding = model.architecture, request.sharding
@@ -383,7 +403,8 @@ def _notes(request: StatedDeployment, memory: ServingMemory, kv: str, length: in
         yield f"weights include the image encoder of {architecture.vision.parameters / 1e9:.2f} B parameters"
     if architecture.vision_note is not None:
         yield f"{architecture.vision_note}: 0.4 to 0.9 B parameters more"
-    if architecture.draft_layers:
+    yield from _drafting_notes(memory)
+    if architecture.draft_layers and not memory.deployment.drafts:
         yield "layers for multi-token prediction are not loaded without speculation and not counted"
     if model.declares_fp8_cache and kv_element_bytes(kv) > 1:
         yield "the checkpoint has scales for an fp8 cache; ⟨kv⟩ fp8 doubles the tokens"

@@ -88,12 +88,12 @@ def _attention_tensors(attention: Attention, hidden: int) -> Iterator[Tensor]:
     keys = attention.kv_heads * attention.key_dim
     values = 0 if attention.keys_are_values else attention.kv_heads * attention.value_dim
     mixed = attention.query_heads * attention.value_dim
-    owns_cache = attention.kv_owner is None
-    yield _matrix("q", WeightRole.ATTENTION, hidden, queries, Split.OUTPUTS, "qkv", heads=attention.query_heads)
+    owns_cache, seen = attention.kv_owner is None, hidden * (2 if attention.joins_embedding else 1)
+    yield _matrix("q", WeightRole.ATTENTION, seen, queries, Split.OUTPUTS, "qkv", heads=attention.query_heads)
     if owns_cache:
-        yield _matrix("k", WeightRole.ATTENTION, hidden, keys, Split.KV_HEADS, "qkv", heads=attention.kv_heads)
+        yield _matrix("k", WeightRole.ATTENTION, seen, keys, Split.KV_HEADS, "qkv", heads=attention.kv_heads)
         if values:
-            yield _matrix("v", WeightRole.ATTENTION, hidden, values, Split.KV_HEADS, "qkv", heads=attention.kv_heads)
+            yield _matrix("v", WeightRole.ATTENTION, seen, values, Split.KV_HEADS, "qkv", heads=attention.kv_heads)
     yield _matrix("o", WeightRole.ATTENTION, mixed, hidden, Split.INPUTS, "o", heads=attention.query_heads)
     if attention.qkv_bias:
         yield from _vector("qkv bias", queries + (keys + values if owns_cache else 0), split=Split.OUTPUTS)
@@ -297,8 +297,15 @@ def layer_tensors(layer: Layer, *, hidden_dim: int) -> tuple[Tensor, ...]:
 
 
 def embedding_tensors(architecture: Architecture) -> tuple[Tensor, ...]:
-    """List the token and position embeddings, which the first pipeline stage holds."""
+    """List the token and position embeddings, which the first pipeline stage holds.
+
+    A head that drafts has the embeddings of the model it drafts for, and a matrix that joins that model's hidden
+    states, once a step for the tokens that were accepted.
+    """
     vocab, hidden = architecture.vocab_size, architecture.hidden_dim
+    if architecture.draft_head is not None:
+        fused = architecture.draft_head.fused * hidden
+        return (Tensor(name="fusion", role=WeightRole.ATTENTION, inputs=fused, outputs=hidden, split=Split.NONE),)
     tensors = [
         Tensor(name="embedding", role=WeightRole.EMBEDDING, inputs=hidden, outputs=vocab, split=Split.VOCABULARY)
     ]
@@ -317,8 +324,10 @@ def embedding_tensors(architecture: Architecture) -> tuple[Tensor, ...]:
 
 def head_tensors(architecture: Architecture) -> tuple[Tensor, ...]:
     """List the last norm and the output head, which the last pipeline stage holds; a tied head is the embedding."""
-    vocab, hidden = architecture.vocab_size, architecture.hidden_dim
+    vocab, hidden, draft = architecture.output_rows, architecture.hidden_dim, architecture.draft_head
     tensors = [*_vector("final norm", architecture.norm_parameters)]
+    if draft is not None and draft.rows is None:
+        return tuple(tensors)
     if not architecture.tied_embeddings:
         tensors.append(_matrix("lm_head", WeightRole.HEAD, hidden, vocab, Split.VOCABULARY, "lm_head"))
     tensors += _vector("lm_head bias", vocab if architecture.head_bias else 0, split=Split.VOCABULARY)

@@ -12,6 +12,7 @@ from capplan.verbs.llm.fields import (
     MeasuredRunFields,
     PrefixFields,
     ReplicaFields,
+    SpeculationFields,
 )
 from capplan.verbs.statement.contract import Context, Look, Verb, drawn_by, laid_out_by
 from capplan.verbs.statement.fields import in_answer, picture_file
@@ -47,8 +48,8 @@ class _BurstFields:
 
 @dataclass(frozen=True, kw_only=True)
 class LlmEstimateQuestion(
-    ReplicaFields, MeasuredRunFields, _ConcurrencyFields, MeanLengthFields, PrefixFields, CardPowerFields, _BurstFields,
-    FilesHereFields,
+    ReplicaFields, MeasuredRunFields, _ConcurrencyFields, MeanLengthFields, PrefixFields, SpeculationFields,
+    CardPowerFields, _BurstFields, FilesHereFields,
 ):  # fmt: skip
     """Time to first token, time per output token and tokens per second over concurrency."""
 
@@ -63,7 +64,10 @@ def answer_llm_estimate(question: LlmEstimateQuestion, context: Context) -> "Ser
     from capplan.llm.core.search.room import served_demand
     from capplan.llm.read.calibrations import load_time_calibration
 
-    law, words = question.power_law(), question.words(context.language_model(question.model))
+    law, words = (
+        question.power_law(),
+        replace(question.words(context.language_model(question.model)), drafter=question.named_drafter(context)),
+    )
     measured, deployments = question.measured_runs(), question.deployments(context, law)
     calibration = load_time_calibration(question.calibration)
     deployment = deployments.find(words)
@@ -74,6 +78,7 @@ def answer_llm_estimate(question: LlmEstimateQuestion, context: Context) -> "Ser
         output_len=question.output_len,
         prefix_fraction=question.prefix_fraction,
         counts_burst=question.first_burst,
+        speculation=question.speculation(context),
     )
     return estimate_serving(
         deployment,

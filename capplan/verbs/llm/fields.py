@@ -14,7 +14,15 @@ from capplan.core.workload import BatchChoice, Batches
 from capplan.errors import UsageError
 from capplan.hub.names import names_gguf
 from capplan.llm.core.kv import kv_element_bytes
-from capplan.llm.core.serving.asked import MOST_CLIENTS, Drafter, Sampling, ServingTask, Statistic, read_clients
+from capplan.llm.core.serving.asked import (
+    MOST_CLIENTS,
+    Drafter,
+    DrafterKind,
+    Sampling,
+    ServingTask,
+    Statistic,
+    read_clients,
+)
 from capplan.verbs.statement.contract import Context
 from capplan.verbs.statement.fields import EnergyFields, Name, OwnSpecs, from_fields
 from capplan.verbs.statement.options import ANYWHERE, HERE, Door, Option, Topic
@@ -493,7 +501,88 @@ class MeanLengthFields:
 
 
 @dataclass(frozen=True, kw_only=True)
-class LengthFields(MeanLengthFields, PrefixFields):
+class DrafterFields:
+    """What drafts tokens in each step, which the model verifies together."""
+
+    draft_tokens: Annotated[
+        int,
+        Meta(ge=0, le=32),
+        Option(help="Speculation: tokens drafted in each step; needs an acceptance.", shows_default=True),
+    ] = 0
+    drafter: Annotated[
+        Word,
+        Option(
+            help="What drafts: head (a layer as EAGLE's or multi-token prediction's), eagle3, ngram (words seen "
+            "before), or a model or head by name: qwen3-0.6b.",
+            metavar="WHAT", shows_default=True,
+        ),
+    ] = DrafterKind.HEAD.value  # fmt: skip
+
+    def named_drafter(self, context: Context) -> "Drafter | None":
+        """Return what drafts, its model by a name that may be looked up at the door; None where nothing is drafted."""
+        if not self.draft_tokens:
+            return None
+        found = Drafter.named(self.drafter)
+        return replace(found, model=context.language_model(found.model)) if found.model else found
+
+
+@dataclass(frozen=True, kw_only=True)
+class SpeculationFields(DrafterFields):
+    """What drafts tokens, and how many of them the model accepts."""
+
+    acceptance: Annotated[
+        float | None,
+        Meta(ge=0, le=1),
+        Option(help="Chance that a drafted token is accepted if those before it are."),
+    ] = None
+    acceptance_rate: Annotated[
+        float | None,
+        Meta(ge=0, le=1),
+        Option(help="Instead: accepted ÷ drafted tokens, which vLLM logs as draft acceptance rate.", words=SHARE),
+    ] = None
+    acceptance_length: Annotated[
+        float | None,
+        Meta(ge=1, le=33),
+        Option(help="Instead: mean tokens of a step, which engines log as mean acceptance length or accept len."),
+    ] = None
+    acceptance_by_position: Annotated[
+        tuple[_AcceptedShare, ...],
+        Meta(max_length=32),
+        Option(help="Instead: the share of steps whose first, second, ... draft is accepted; repeatable."),
+    ] = ()
+
+    def speculation(self, context: Context) -> "Speculation | None":
+        """Return what is drafted and accepted; None for nothing."""
+        from capplan.llm.core.serving.asked import Speculation, acceptance_of
+
+        drafts, by_position, drafter = self.draft_tokens, self.acceptance_by_position, self.named_drafter(context)
+        stated = {
+            "⟨acceptance⟩": self.acceptance, "⟨acceptance-rate⟩": self.acceptance_rate,
+            "⟨acceptance-length⟩": self.acceptance_length, "⟨acceptance-by-position⟩": by_position or None,
+        }  # fmt: skip
+        named = [option for option, value in stated.items() if value is not None]
+        if bool(drafts) != bool(named):
+            raise UsageError("speculation needs both ⟨draft-tokens⟩ and ⟨acceptance⟩, such as 3 and 0.7.")
+        if len(named) > 1:
+            raise UsageError(f"{' and '.join(named)} state the same: leave all but one out.")
+        if drafter is None:
+            return None
+        if self.acceptance is not None:
+            return Speculation(drafts=drafts, acceptance=self.acceptance, drafter=drafter)
+        if by_position and len(by_position) != drafts:
+            raise UsageError(
+                f"⟨acceptance-by-position⟩ has {len(by_position)} shares; ⟨draft-tokens⟩ {drafts} needs as many."
+            )
+        accepted = sum(by_position) if by_position else drafts * (self.acceptance_rate or 0.0)
+        per_step = self.acceptance_length or 1.0 + accepted
+        chance = acceptance_of(drafts, per_step)
+        if chance is None:
+            raise UsageError(f"{named[0]} {per_step:g}: a step with {drafts} drafts gives 1 to {drafts + 1} tokens.")
+        return Speculation(drafts=drafts, acceptance=chance, drafter=drafter)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LengthFields(MeanLengthFields, PrefixFields, SpeculationFields):
     """The tokens of prompts and answers, how they vary, and what need not be computed."""
 
     spread: Annotated[
@@ -517,40 +606,8 @@ class LengthFields(MeanLengthFields, PrefixFields):
         Meta(ge=0.01, le=1000),
         Option(help="Squared variation of gaps: 1 is Poisson, more is burstier.", shows_default=True),
     ] = 1.0
-    draft_tokens: Annotated[
-        int,
-        Meta(ge=0, le=32),
-        Option(help="Speculation: tokens drafted in each step; needs an acceptance.", shows_default=True),
-    ] = 0
-    drafter: Annotated[
-        Drafter,
-        Option(
-            help="What drafts: head (a layer as EAGLE's or multi-token prediction's) or ngram (words seen before).",
-            shows_default=True,
-        ),
-    ] = Drafter.HEAD
-    acceptance: Annotated[
-        float | None,
-        Meta(ge=0, le=1),
-        Option(help="Chance that a drafted token is accepted if those before it are."),
-    ] = None
-    acceptance_rate: Annotated[
-        float | None,
-        Meta(ge=0, le=1),
-        Option(help="Instead: accepted ÷ drafted tokens, which vLLM logs as draft acceptance rate.", words=SHARE),
-    ] = None
-    acceptance_length: Annotated[
-        float | None,
-        Meta(ge=1, le=33),
-        Option(help="Instead: mean tokens of a step, which engines log as mean acceptance length or accept len."),
-    ] = None
-    acceptance_by_position: Annotated[
-        tuple[_AcceptedShare, ...],
-        Meta(max_length=32),
-        Option(help="Instead: the share of steps whose first, second, ... draft is accepted; repeatable."),
-    ] = ()
 
-    def load(self, *, rate_per_s: float | None, concurrency: float | None) -> "TokenLoad":
+    def load(self, context: Context, *, rate_per_s: float | None, concurrency: float | None) -> "TokenLoad":
         """Return a load of these lengths."""
         from capplan.llm.core.fleet.token_load import TokenLoad
         from capplan.llm.core.serving.service import BENCHMARK_SPREAD
@@ -571,13 +628,8 @@ class LengthFields(MeanLengthFields, PrefixFields):
             output_cv=self.output_cv,
             gap_scv=self.burstiness,
             prefix_fraction=self.prefix_fraction,
-            speculation=self._speculation(),
+            speculation=self.speculation(context),
         )
-
-    @property
-    def drafts_by_head(self) -> bool:
-        """Return True if a layer beside the model drafts tokens."""
-        return bool(self.draft_tokens) and self.drafter is Drafter.HEAD
 
     def _input_cv(self, most: float) -> float:
         """Return the deviation ÷ mean of log-normal prompts of which 99 % stay below some tokens."""
@@ -592,34 +644,6 @@ class LengthFields(MeanLengthFields, PrefixFields):
                 "below 1 to 14.9 times their mean."
             )
         return cv
-
-    def _speculation(self) -> "Speculation | None":
-        from capplan.llm.core.serving.asked import Speculation, acceptance_of
-
-        drafts, by_position, drafter = self.draft_tokens, self.acceptance_by_position, self.drafter
-        stated = {
-            "⟨acceptance⟩": self.acceptance, "⟨acceptance-rate⟩": self.acceptance_rate,
-            "⟨acceptance-length⟩": self.acceptance_length, "⟨acceptance-by-position⟩": by_position or None,
-        }  # fmt: skip
-        named = [option for option, value in stated.items() if value is not None]
-        if bool(drafts) != bool(named):
-            raise UsageError("speculation needs both ⟨draft-tokens⟩ and ⟨acceptance⟩, such as 3 and 0.7.")
-        if len(named) > 1:
-            raise UsageError(f"{' and '.join(named)} state the same: leave all but one out.")
-        if not drafts:
-            return None
-        if self.acceptance is not None:
-            return Speculation(drafts=drafts, acceptance=self.acceptance, drafter=drafter)
-        if by_position and len(by_position) != drafts:
-            raise UsageError(
-                f"⟨acceptance-by-position⟩ has {len(by_position)} shares; ⟨draft-tokens⟩ {drafts} needs as many."
-            )
-        accepted = sum(by_position) if by_position else drafts * (self.acceptance_rate or 0.0)
-        per_step = self.acceptance_length or 1.0 + accepted
-        chance = acceptance_of(drafts, per_step)
-        if chance is None:
-            raise UsageError(f"{named[0]} {per_step:g}: a step with {drafts} drafts gives 1 to {drafts + 1} tokens.")
-        return Speculation(drafts=drafts, acceptance=chance, drafter=drafter)
 
 
 @dataclass(frozen=True, kw_only=True)

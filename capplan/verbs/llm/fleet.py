@@ -61,10 +61,9 @@ def answer_llm_fleet(question: LlmFleetQuestion, context: Context) -> "FleetAnsw
     rents = on_demand_offers(prices)
 
     def asked_of(load: LlmPlanQuestion) -> "tuple[SearchSpace, LatencyLimits]":
-        model = context.language_model(load.model)
-        deployments.model(model)  # refuses an unknown one by its name alone
+        deployments.model(context.language_model(load.model))  # refuses an unknown one by its name alone
         with named_by_keys(shown, KEYS.values()):
-            return search_space(load, model, deployments=deployments, rents=rents), load.limits()
+            return search_space(load, context, deployments=deployments, rents=rents), load.limits()
 
     asked = [asked_of(load) for load in read_fleet(_content(question), shown=shown, apart=_apart())]
     with context.feedback.progress("planning every model"):

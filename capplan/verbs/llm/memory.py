@@ -10,6 +10,7 @@ from msgspec import Meta
 from capplan.verbs.llm.fields import (
     AdapterFields,
     DeploymentFields,
+    DrafterFields,
     LanguageModelFields,
     MemoryFractionFields,
     ReplicaGpuFields,
@@ -26,7 +27,9 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class LlmMemoryQuestion(LanguageModelFields, ReplicaGpuFields, DeploymentFields, AdapterFields, MemoryFractionFields):
+class LlmMemoryQuestion(
+    LanguageModelFields, ReplicaGpuFields, DeploymentFields, AdapterFields, MemoryFractionFields, DrafterFields,
+):  # fmt: skip
     """How a GPU's memory is divided among weights, activations and the KV cache, and what fits."""
 
     max_len: Annotated[
@@ -48,9 +51,6 @@ class LlmMemoryQuestion(LanguageModelFields, ReplicaGpuFields, DeploymentFields,
         Meta(ge=1, le=10**8),
         Option(is_usual=True, help="Sequences that run at once; the engine's default if left out."),
     ] = None
-    draft_tokens: Annotated[
-        int, Meta(ge=0, le=32), Option(help="Speculation: tokens drafted in each step, by a layer that takes memory.")
-    ] = 0
     kv_pool_bytes: Annotated[
         float | None,
         Meta(ge=0.0, le=1e18),
@@ -76,7 +76,7 @@ def answer_llm_memory(question: LlmMemoryQuestion, context: Context) -> "MemoryA
     from capplan.llm.read.calibrations import load_llm_memory
     from capplan.llm.read.sources import find_model
 
-    model = find_model(context.language_model(question.model))
+    model, drafter = find_model(context.language_model(question.model)), question.named_drafter(context)
     request = StatedDeployment(
         model=model,
         gpu=context.gpu_database(question.specs).find(question.gpu),
@@ -84,7 +84,8 @@ def answer_llm_memory(question: LlmMemoryQuestion, context: Context) -> "MemoryA
         weights=question.weights,
         kv=question.kv,
         engine=question.engine_for(question.model),
-        drafts=question.draft_tokens > 0,
+        drafter=drafter,
+        draft_model=find_model(drafter.model) if drafter and drafter.model else None,
         version=None if question.engine_version is None else parse_version(question.engine_version),
         sequence_tokens=question.max_len,
         fraction=question.utilization_fraction,

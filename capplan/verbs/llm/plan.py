@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def search_space(
-    question: LlmPlanQuestion, model: str, *, deployments: "Deployments", rents: "dict[str, tuple[Price, ...]]"
+    question: LlmPlanQuestion, context: Context, *, deployments: "Deployments", rents: "dict[str, tuple[Price, ...]]"
 ) -> "SearchSpace":
     """Return the load, the limits and the deployments to search, with a reader's patience where no limits are
     stated.
@@ -38,8 +38,9 @@ def search_space(
     from capplan.llm.core.search.search import SearchSpace
 
     gpus, job, offload = deployments.gpus, question.job(), question.offload()
+    model = context.language_model(question.model)
     rate = question.rate() if job is None else job.prompts / job.within_s
-    load = replace(question.load(rate_per_s=rate, concurrency=question.concurrency), job=job)
+    load = replace(question.load(context, rate_per_s=rate, concurrency=question.concurrency), job=job)
     check_load(load)
     stated = from_fields(
         SearchSpace,
@@ -82,8 +83,7 @@ def answer_llm_plan(question: LlmPlanQuestion, context: Context) -> "PlannedFlee
         question = replace(question, rate_per_s=week.peak_per_s)
     prices = question.offered(context.price_list(question.specs))
     deployments = question.deployments(context, question.power_law())
-    model = context.language_model(question.model)
-    asked = search_space(question, model, deployments=deployments, rents=on_demand_offers(prices))
+    asked = search_space(question, context, deployments=deployments, rents=on_demand_offers(prices))
     with context.feedback.progress(f"searching deployments on {counted(len(asked.gpus), 'GPU')}"):
         calibration = load_time_calibration(question.calibration)
         question.check_money()

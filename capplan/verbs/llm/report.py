@@ -60,14 +60,13 @@ def answer_llm_report(question: LlmReportQuestion, context: Context) -> "Serving
     from capplan.verbs.statement.file_keys import named_by_keys
 
     asked, shown = _asked(question), str(question.load or "load")
-    model = context.language_model(question.model)
     deployments = question.deployments(context, asked.power_law())
-    deployments.model(model)  # refuses an unknown one by its name alone
+    deployments.model(context.language_model(question.model))  # refuses an unknown one by its name alone
     named = tuple(deployments.gpus.find(name).id for name in names_of(question.gpus))
     asked = replace(asked, gpus=named or asked.gpus)
     with named_by_keys(shown, KEYS.values()):
         prices = asked.offered(context.price_list(question.specs))
-        space = search_space(asked, model, deployments=deployments, rents=on_demand_offers(prices))
+        space = search_space(asked, context, deployments=deployments, rents=on_demand_offers(prices))
         asked.check_money()
         local = asked.local_currency()
     calibration = load_time_calibration(question.calibration)

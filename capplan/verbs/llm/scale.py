@@ -186,7 +186,7 @@ def _fleet_of(
     deployments = question.deployments(context)
     model = context.language_model(question.model)
     deployment = deployments.find(question.words(model))
-    load = question.with_task(question.load(rate_per_s=1.0, concurrency=None), deployments.model(model))
+    load = question.with_task(question.load(context, rate_per_s=1.0, concurrency=None), deployments.model(model))
     service = deployment.service(constants_of(load_time_calibration(question.calibration)), flags=question.flags())
     limits = question.limits()
     offers = on_demand_offers(context.price_list(question.specs)).get(deployment.gpu.id, ())

@@ -167,9 +167,9 @@ def answer_llm_simulate(question: LlmSimulateQuestion, context: Context) -> "Sim
     law = question.power_law()
     deployments, model = question.deployments(context, law), context.language_model(question.model)
     served = deployments.model(model)
-    words = replace(question.words(model), drafts=question.drafts_by_head)
+    words = replace(question.words(model), drafter=question.named_drafter(context))
     asked = SimulatedLoads(
-        loads=tuple(question.with_task(load, served) for load in _loads(question, trace)),
+        loads=tuple(question.with_task(load, served) for load in _loads(question, context, trace)),
         limits=question.limits(),
         requests=question.requests,
         trace=trace,
@@ -212,7 +212,7 @@ def _with_load(question: LlmSimulateQuestion) -> LlmSimulateQuestion:
     )
 
 
-def _loads(question: LlmSimulateQuestion, trace: "Arrivals | None") -> "tuple[TokenLoad, ...]":
+def _loads(question: LlmSimulateQuestion, context: Context, trace: "Arrivals | None") -> "tuple[TokenLoad, ...]":
     """Return the loads to simulate: rates, numbers of clients, or the one of a file with arrival times."""
     rates, clients = question.rates_per_s or (), question.concurrency or ()
     if question.turns > 1 and (clients or trace is not None):
@@ -227,8 +227,8 @@ def _loads(question: LlmSimulateQuestion, trace: "Arrivals | None") -> "tuple[To
         raise UsageError(
             "state the load by ⟨rate⟩ (requests per second), ⟨concurrency⟩ (clients), or ⟨trace⟩ with arrival_s."
         )
-    loads = [question.load(rate_per_s=rate, concurrency=None) for rate in rates]
-    closed = (question.load(rate_per_s=None, concurrency=count) for count in clients)
+    loads = [question.load(context, rate_per_s=rate, concurrency=None) for rate in rates]
+    closed = (question.load(context, rate_per_s=None, concurrency=count) for count in clients)
     loads += [replace(load, in_bursts=question.in_bursts) for load in closed]
     if trace is None:
         return tuple(loads)

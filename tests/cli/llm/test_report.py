@@ -12,6 +12,7 @@ from capplan.llm.core.search.search import SearchSpace
 from capplan.specs import load_gpus
 from capplan.verbs.llm.load_file import KEYS, read_load_file
 from capplan.verbs.llm.plan import search_space
+from capplan.verbs.statement.local import LocalContext
 from capplan.verbs.statement.registry import find_verb
 from tests.cli.conftest import Run
 
@@ -90,7 +91,7 @@ def test_a_load_without_limits_holds_what_a_reader_waits_for(load: Path) -> None
     def question(text: str) -> SearchSpace:
         load.write_text(f"{text}\ngpu: l4\n")
         asked = read_load_file(load, model="qwen3-8b")
-        return search_space(asked, "qwen3-8b", deployments=Deployments(gpus=load_gpus()), rents={})
+        return search_space(asked, LocalContext(), deployments=Deployments(gpus=load_gpus()), rents={})
 
     held = question("rate: 5/s")
     assert (held.limits.ttft_s, held.limits.tpot_s, held.certainty_fraction) == (10.0, 0.2, 0.5)

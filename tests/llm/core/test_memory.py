@@ -14,6 +14,7 @@ from capplan.llm.core.engines import sglang_static_fraction, vllm_step_limits
 from capplan.llm.core.memory_answer import StatedDeployment, answer_memory, default_kv
 from capplan.llm.core.model_query import LanguageModel
 from capplan.llm.core.quantisation import default_quantisation
+from capplan.llm.core.serving.asked import Drafter
 from capplan.llm.core.sharding import HostOffload, Sharding
 from capplan.llm.core.weights import EngineLayout, draft_bytes
 from capplan.llm.read.config.parse import parse_config
@@ -253,8 +254,8 @@ def test_what_drafts_has_the_published_parameters(config, published_b):
 
 def test_what_drafts_takes_weights_and_the_cache_of_a_layer():
     # Llama 3.1 8B on one H100: 0.2517 B parameters more in 16 bits, and 33 layers of 4,096 bytes a token instead of 32
-    plain, drafting = (answer(cases.LLAMA_8B, drafts=drafts).stage for drafts in (False, True))
+    plain, drafting = (answer(cases.LLAMA_8B, drafter=drafter).stage for drafter in (None, Drafter()))
     assert drafting.weight_bytes - plain.weight_bytes == pytest.approx(2 * 0.251666432e9)
     assert drafting.cache.bytes_per_token == plain.cache.bytes_per_token * 33 / 32
-    last = answer(cases.LLAMA_8B, drafts=True, sharding=Sharding(pipeline=2)).memory.stages
+    last = answer(cases.LLAMA_8B, drafter=Drafter(), sharding=Sharding(pipeline=2)).memory.stages
     assert [len(stage.cache.layers) for stage in last] == [16, 17]

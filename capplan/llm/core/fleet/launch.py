@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 from capplan.core.engine_names import Engine
 from capplan.core.gpus.machines import HostArchitecture
+from capplan.llm.core.architecture import DraftHead
 from capplan.llm.core.kv import kv_element_bytes
-from capplan.llm.core.serving.asked import Drafter, Speculation
+from capplan.llm.core.serving.asked import DrafterKind, Speculation
 from capplan.llm.core.sharding import Sharding
 from capplan.llm.core.weights import Adapters
 
@@ -31,6 +32,8 @@ class Setting:
         memory_fraction: The engine's memory fraction; None for its default.
         prefix_fraction: Share of a prompt that is expected in the prefix cache.
         speculation: What is drafted; None for nothing.
+        draft_checkpoint: Repository or path of the model or head that drafts, where it is named.
+        draft_head: What makes it a head; None for a model that answers by itself.
         adapters: Adapters that are served beside the model; None for none.
         is_half: Run a bf16 checkpoint in fp16, because the GPU has no bf16 arithmetic.
         servers: Servers over which the replica is spread.
@@ -53,6 +56,8 @@ class Setting:
     memory_fraction: float | None = None
     prefix_fraction: float = 0.0
     speculation: Speculation | None = None
+    draft_checkpoint: str = ""
+    draft_head: DraftHead | None = None
     is_half: bool = False
     adapters: Adapters | None = None
     servers: int = 1
@@ -172,9 +177,8 @@ def _notes(setting: Setting) -> Iterator[str]:
     if setting.engine is Engine.LLAMACPP:
         yield "llama.cpp reads GGUF files: convert the checkpoint, or name a file that was published."
     if setting.speculation is not None:
-        names_draft = setting.speculation.drafter is Drafter.HEAD and not setting.has_own_head
         if setting.engine in (Engine.VLLM, Engine.SGLANG):
-            if names_draft:
+            if _draft_checkpoint(setting) == _UNNAMED_DRAFT:
                 yield "Speculation needs a draft model or head for this checkpoint: name it in place of DRAFT."
         else:
             drafts = setting.speculation.drafts
@@ -311,7 +315,7 @@ def _vllm(setting: Setting) -> Iterator[LaunchOption]:
         yield _option("--no-enable-prefix-caching", None, _NO_REUSE)
     if setting.speculation is not None:
         drafts = setting.speculation.drafts
-        config = {**_vllm_drafter(setting), "num_speculative_tokens": drafts}
+        config = {**_vllm_drafter(setting.speculation, setting), "num_speculative_tokens": drafts}
         yield _option("--speculative-config", json.dumps(config), f"drafts {drafts} tokens a step, as planned")
 
 
@@ -326,11 +330,40 @@ def _served(engine: Engine) -> Iterator[LaunchOption]:
     yield _option("--port", PORTS[engine], "the port of the service")
 
 
-def _vllm_drafter(setting: Setting) -> dict[str, object]:
-    """Return what drafts, as vLLM's configuration of speculation names it."""
-    if setting.speculation is not None and setting.speculation.drafter is Drafter.NGRAM:
-        return {"method": "ngram", "prompt_lookup_max": setting.speculation.drafts}
-    return {"method": "mtp"} if setting.has_own_head else {"model": "DRAFT"}
+_UNNAMED_DRAFT = "DRAFT"
+"""What stands for the checkpoint of a head that has no name here."""
+
+
+def _draft_checkpoint(setting: Setting) -> str | None:
+    """Return the checkpoint of what drafts; None where the model's own layer or n-grams do, or nothing is drafted."""
+    if setting.speculation is None:
+        return None
+    kind = setting.speculation.drafter.kind
+    if kind is DrafterKind.NGRAM or (kind is DrafterKind.HEAD and setting.has_own_head):
+        return None
+    return setting.draft_checkpoint or _UNNAMED_DRAFT
+
+
+def _vllm_drafter(speculation: Speculation, setting: Setting) -> dict[str, object]:
+    """Return what drafts, as vLLM's configuration of speculation names it (`SpeculativeMethod`, 0.33)."""
+    checkpoint: dict[str, object] = {} if (named := _draft_checkpoint(setting)) is None else {"model": named}
+    match speculation.drafter.kind:
+        case DrafterKind.NGRAM:
+            return {"method": "ngram", "prompt_lookup_max": speculation.drafts}
+        case DrafterKind.HEAD:
+            return checkpoint or {"method": "mtp"}
+        case DrafterKind.EAGLE3:
+            return {"method": "eagle3", **checkpoint}
+        case DrafterKind.MODEL:
+            head = setting.draft_head
+            return {"method": _named_method(head, parallel="dflash", chain="eagle3", whole="draft_model"), **checkpoint}
+
+
+def _named_method(head: DraftHead | None, *, parallel: str, chain: str, whole: str) -> str:
+    """Return an engine's word for what drafts: a head that drafts at once, one that drafts a chain, a whole model."""
+    if head is None:
+        return whole
+    return parallel if head.is_parallel else chain
 
 
 def _sglang(setting: Setting) -> Iterator[LaunchOption]:
@@ -373,23 +406,32 @@ def _sglang(setting: Setting) -> Iterator[LaunchOption]:
     if not setting.prefix_fraction:
         yield _option("--disable-radix-cache", None, _NO_REUSE)
     if setting.speculation is not None:
-        drafts = setting.speculation.drafts
-        if setting.speculation.drafter is Drafter.NGRAM:
-            yield _option("--speculative-algorithm", "NGRAM", "drafts what followed the same words before")
-            yield _option(
-                "--speculative-num-draft-tokens", drafts + 1, f"verifies {drafts} drafts and one token a step"
-            )
-            yield from _served(Engine.SGLANG)
-            return
-        if setting.has_own_head:
-            yield _option("--speculative-algorithm", "NEXTN", "drafts with the layer that the checkpoint holds for it")
-        else:
-            yield _option("--speculative-algorithm", "EAGLE", "drafts with a head of one layer")
-            yield _option("--speculative-draft-model-path", "DRAFT", "the model or head that drafts")
-        yield _option("--speculative-num-steps", drafts, "steps of the head, each of which drafts a token")
-        yield _option("--speculative-eagle-topk", 1, "drafts one chain of tokens instead of a tree")
-        yield _option("--speculative-num-draft-tokens", drafts + 1, f"verifies {drafts} drafts and one token a step")
+        yield from _sglang_speculation(setting.speculation, setting)
     yield from _served(Engine.SGLANG)
+
+
+def _sglang_speculation(speculation: Speculation, setting: Setting) -> Iterator[LaunchOption]:
+    """Yield what makes SGLang draft (documentation, "Speculative decoding")."""
+    drafts, checkpoint, head = speculation.drafts, _draft_checkpoint(setting), setting.draft_head
+    match speculation.drafter.kind:
+        case DrafterKind.NGRAM:
+            algorithm, why = "NGRAM", "drafts what followed the same words before"
+        case DrafterKind.HEAD if checkpoint is None:
+            algorithm, why = "NEXTN", "drafts with the layer that the checkpoint holds for it"
+        case DrafterKind.HEAD:
+            algorithm, why = "EAGLE", "drafts with a head of one layer"
+        case DrafterKind.EAGLE3:
+            algorithm, why = "EAGLE3", "drafts with a head that reads three layers of the model"
+        case DrafterKind.MODEL:
+            algorithm = _named_method(head, parallel="DFLASH", chain="EAGLE3", whole="STANDALONE")
+            why = "drafts with the model or head that is named"
+    yield _option("--speculative-algorithm", algorithm, why)
+    if checkpoint is not None:
+        yield _option("--speculative-draft-model-path", checkpoint, "the model or head that drafts")
+    if algorithm not in ("NGRAM", "DFLASH"):
+        yield _option("--speculative-num-steps", drafts, "steps of what drafts, each of which drafts a token")
+        yield _option("--speculative-eagle-topk", 1, "drafts one chain of tokens instead of a tree")
+    yield _option("--speculative-num-draft-tokens", drafts + 1, f"verifies {drafts} drafts and one token a step")
 
 
 def _trtllm(setting: Setting) -> Iterator[LaunchOption]:

@@ -9,6 +9,7 @@ from capplan.core.power import PowerLaw
 from capplan.llm.core.deployment import ServingDeployment
 from capplan.llm.core.quantisation import half_note
 from capplan.llm.core.search.measured_runs import check_runs, runs_of, time_adjustment, tpot_width
+from capplan.llm.core.serving.asked import drafting_words
 from capplan.llm.core.serving.cases import MeasuredRun, Metric, Serving, ServingCase, answer, metric_of
 from capplan.llm.core.serving.energy import ServedTokens, serving_energy
 from capplan.llm.core.serving.estimate import ServingEstimate, ServingPoint, explain_step
@@ -20,7 +21,7 @@ from capplan.llm.core.serving.evidence import (
     not_known_words,
     widened,
 )
-from capplan.llm.core.serving.service import Demand, ServingTimes
+from capplan.llm.core.serving.service import Demand, ServingTimes, drafting_step_s
 from capplan.llm.core.tensors import count_active_parameters, count_parameters
 from capplan.llm.core.timing.calibration import LlmCalibration
 from capplan.llm.core.timing.constants import Constants, constants_of
@@ -61,8 +62,10 @@ def estimate_serving(
         output_len=demand.output_len,
         sequences_that_fit=demand.capacity,
         points=points,
-        decode_parts=explain_step(service, decode),
-        prefill_parts=explain_step(service, prefill),
+        decode_parts=explain_step(
+            service, decode, drafting_s=float(drafting_step_s(service, demand, decode.decoding)[0])
+        ),
+        prefill_parts=explain_step(service, prefill, drafting_s=float(service.step(prefill).drafter_s[0])),
         calibration=calibration.name,
         measured_factor=learnt.factor if learnt else None,
         measured_runs=learnt.runs if learnt else 0,
@@ -84,6 +87,7 @@ def _point(demand: Demand, deployment: ServingDeployment, clients: int, basis: _
     case = ServingCase(
         kernels=deployment.kernels, machine=deployment.machine, engine=deployment.engine,
         demand=demand, serving=Serving.CLOSED_LOOP, clients=clients, flags=basis.flags,
+        drafter=deployment.drafter,
     )  # fmt: skip
     times, ends = answer(case, basis.constants), _ends_under_cap(case, basis.constants)
     found = {
@@ -114,6 +118,8 @@ def _point(demand: Demand, deployment: ServingDeployment, clients: int, basis: _
                 running=times.running,
                 input_len=demand.input_len * (1.0 - demand.prefix_fraction),
                 output_len=demand.output_len,
+                speculation=demand.speculation,
+                drafter=deployment.drafter,
             ),
             output_tokens_per_s=found[Metric.OUTPUT_TOKENS_PER_S],
             law=basis.power_law,
@@ -154,7 +160,7 @@ def _step_loads(demand: Demand, deployment: ServingDeployment, point: ServingPoi
     sharding = deployment.words.sharding
     per_pass = point.running / sharding.data / sharding.pipeline
     context = demand.input_len + demand.output_len / 2
-    decode = Load.of(decoding=per_pass, context=context, answered=demand.output_len)
+    decode = Load.of(decoding=per_pass, context=context, answered=demand.output_len, drafted=demand.drafted)
     return decode, Load.of(prefilled=demand.input_len, prompts=1.0)
 
 
@@ -171,10 +177,13 @@ def _notes(
     )
     share = demand.prefix_fraction
     prefixes = f"{share:.0%} of each prompt in the prefix cache" if share else "no prefix cache"
+    drafted = "no speculation" if demand.speculation is None else "speculation as stated"
     found = [
         f"TPOT is (end-to-end time − TTFT) ÷ (output tokens − 1). TTFT is {burst}.",
-        f"KV cache in {deployment.kv}, weights in {deployment.quantisation.format.name}, {prefixes}, no speculation.",
+        f"KV cache in {deployment.kv}, weights in {deployment.quantisation.format.name}, {prefixes}, {drafted}.",
     ]
+    if demand.speculation is not None:
+        found.append(f"{drafting_words(demand.speculation.drafter)}.")
     unknown = [point.ttft_s for point in points if not point.ttft_is_known]
     if unknown:
         found.append(f"{not_known_words(unknown[0])}.")

@@ -8,6 +8,7 @@ from capplan.llm.core.deployment import ServingDeployment
 from capplan.llm.core.fleet.deployment_plan import DeploymentFit
 from capplan.llm.core.fleet.launch import Launch, Setting, launch
 from capplan.llm.core.fleet.token_load import TokenLoad
+from capplan.llm.core.model_query import LanguageModel
 from capplan.llm.core.quantisation import half_note
 from capplan.llm.core.search.search import Search
 
@@ -33,7 +34,7 @@ def launch_of(fit: DeploymentFit, search: Search) -> Launch:
     return launch(
         Setting(
             engine=engine,
-            model=stored or model.hf_id or model.architecture.name,
+            model=stored or _repository(model),
             sharding=fit.sharding,
             weights=fit.weights,
             is_own_format=own or stored is not None,
@@ -47,6 +48,8 @@ def launch_of(fit: DeploymentFit, search: Search) -> Launch:
             memory_fraction=search.question.utilization_fraction or search.memory.support.facts(engine, None).fraction,
             prefix_fraction=load.prefix_fraction,
             speculation=load.speculation,
+            draft_checkpoint=_repository(search.draft_model) if search.draft_model else "",
+            draft_head=search.draft_model.architecture.draft_head if search.draft_model else None,
             adapters=search.question.adapters,
             is_half=half_note(gpu, fit.weights, fit.kv) is not None,
             servers=fit.servers_per_replica,
@@ -55,6 +58,11 @@ def launch_of(fit: DeploymentFit, search: Search) -> Launch:
             host=host_architecture(gpu),
         )
     )
+
+
+def _repository(model: LanguageModel) -> str:
+    """Return the repository of a checkpoint, or its name where none is known."""
+    return model.hf_id or model.architecture.name
 
 
 def _longest_served(

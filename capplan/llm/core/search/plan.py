@@ -27,7 +27,7 @@ from capplan.llm.core.quantisation import half_note
 from capplan.llm.core.search.disaggregation import disaggregated_fits
 from capplan.llm.core.search.rescue import advice, near_misses, with_rescues
 from capplan.llm.core.search.search import DEFAULT_ENGINES, ReplicaSizing, Search, SearchSpace
-from capplan.llm.core.serving.asked import Drafter, Statistic
+from capplan.llm.core.serving.asked import Statistic, drafting_words
 from capplan.llm.core.sharding import ShardingChoice
 from capplan.llm.core.tensors import count_active_parameters, count_parameters
 from capplan.units import counted
@@ -308,9 +308,8 @@ def _reuse(load: TokenLoad) -> str:
         return f"{prefix}, no speculation"
     drafts, acceptance = load.speculation.drafts, load.speculation.acceptance
     drafted = f"{prefix}, {drafts} drafted tokens of which each is accepted with {acceptance:.0%}"
-    if load.speculation.drafter is Drafter.NGRAM:
-        return f"{drafted}, from n-grams seen before, which take no time or memory of the GPU"
-    return f"{drafted}, by one more layer of the model (a draft model of its own takes more time and memory)"
+    words = drafting_words(load.speculation.drafter)
+    return f"{drafted}; {words[0].lower()}{words[1:]}"
 
 
 def mixed_fleets(

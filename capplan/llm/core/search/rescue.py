@@ -75,7 +75,8 @@ def _other_formats(search: Search, rejection: DeploymentRejection) -> str | None
         sequence_tokens=max(1, round(asked.load.cached_len)),
         fraction=asked.utilization_fraction,
         adapters=asked.adapters,
-        drafts=bool(asked.load.speculation and asked.load.speculation.by_head),
+        drafter=asked.load.speculation.drafter if asked.load.speculation else None,
+        draft_model=search.draft_model,
     )
     try:
         answer = answer_memory(request, search.memory)

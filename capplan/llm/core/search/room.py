@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from capplan.errors import CapplanError, UsageError
 from capplan.llm.core.deployment import NamedDeployment, ServingDeployment
+from capplan.llm.core.serving.asked import Speculation
 from capplan.llm.core.serving.service import BENCHMARK_SPREAD, Demand
 
 Find = Callable[[NamedDeployment], ServingDeployment]
@@ -37,6 +38,7 @@ def served_demand(
     output_len: float,
     prefix_fraction: float = 0.0,
     counts_burst: bool = False,
+    speculation: Speculation | None = None,
 ) -> Demand:
     """Return what a deployment is asked by clients whose lengths vary as in benchmarks, after a check of its room."""
     held_len = input_len * (1.0 - prefix_fraction) + output_len
@@ -47,6 +49,7 @@ def served_demand(
         spread=BENCHMARK_SPREAD,
         counts_burst=counts_burst,
         prefix_fraction=prefix_fraction,
+        speculation=speculation,
         loaded_s=find(words).loaded_s(input_len * prefix_fraction),
     )
 

@@ -122,7 +122,7 @@ class SearchSpace(ReplicaSettings):
         settings = {item.name: getattr(self, item.name) for item in fields(ReplicaSettings)}
         return NamedDeployment(
             **settings, gpu=gpu, engine=engine, sharding=sharding, weights=weights, server=server,
-            drafts=bool(self.load.speculation and self.load.speculation.by_head),
+            drafter=self.load.speculation.drafter if self.load.speculation else None,
         )  # fmt: skip
 
 
@@ -141,6 +141,7 @@ class Search:
         adjustment: Returns what measured runs say of a deployment; None where there is none of it.
         power_law: The law of power; None where energy is not asked for.
         checkpoint: Returns the repository of a known checkpoint of the model that is stored in a format.
+        draft_model: The model or head that a drafter names; None for none.
     """
 
     question: SearchSpace
@@ -153,6 +154,7 @@ class Search:
     adjustment: Callable[[ServingDeployment], Adjustment | None] = lambda _: None
     power_law: PowerLaw | None = None
     checkpoint: Callable[[str], str | None] = lambda _: None
+    draft_model: LanguageModel | None = None
 
     def candidates(self) -> Iterator[NamedDeployment]:
         """Yield the deployments to judge."""
@@ -465,6 +467,7 @@ class Search:
                 input_len=fit.input_len * (1.0 - self.question.load.prefix_fraction),
                 output_len=fit.output_len,
                 speculation=self.question.load.speculation,
+                drafter=deployment.drafter,
             ),
             output_tokens_per_s=fit.output_tokens_per_s / fit.replicas,
             busy_fraction=busy,

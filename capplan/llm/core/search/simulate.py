@@ -9,6 +9,7 @@ from capplan.llm.core.fleet.token_load import TokenLoad
 from capplan.llm.core.search.measured_runs import check_runs, runs_of, time_adjustment
 from capplan.llm.core.search.replica import Replica, request_demand
 from capplan.llm.core.search.room import Find, room_of
+from capplan.llm.core.serving.asked import drafting_words
 from capplan.llm.core.serving.cases import MeasuredRun
 from capplan.llm.core.serving.energy import ServedTokens, load_energy
 from capplan.llm.core.serving.evidence import Adjustment
@@ -108,6 +109,7 @@ def _with_energy(found: LoadAnswer, deployment: ServingDeployment, load: TokenLo
         input_len=found.input_tokens_per_s / requests_per_s * (1.0 - found.cached_fraction),
         output_len=load.output_len,
         speculation=load.speculation,
+        drafter=deployment.drafter,
     )
     energy = load_energy(
         deployment.kernels,
@@ -155,11 +157,8 @@ def _notes(asked: SimulatedLoads, deployment: ServingDeployment, learnt: Adjustm
             f"Host memory keeps {kept.tokens:,.0f} tokens of prefixes more, of which 1,000 come back in "
             f"{format_seconds(1000 * kept.token_s)} over PCIe{where}."
         )
-    if deployment.words.drafts:
-        notes.append(
-            "Drafts take the time, memory and energy of one more layer of the model and of its output head, as heads "
-            "of EAGLE and of multi-token prediction do; a draft model of its own takes more."
-        )
+    if (drafter := deployment.words.drafter) is not None:
+        notes.append(f"{drafting_words(drafter)}.")
     if asked.day:
         notes.append("Each part of the day is simulated on its own, from an empty replica.")
     clients = [load for load in asked.loads if load.concurrency is not None]

@@ -36,14 +36,36 @@ class Sampling(StrEnum):
     FILTERED = "filtered"
 
 
-class Drafter(StrEnum):
-    """What drafts: a layer beside the model, as EAGLE's, EAGLE-3's and multi-token prediction's, or words seen before.
+class DrafterKind(StrEnum):
+    """What drafts: a layer like the model's, as EAGLE's and multi-token prediction's, an EAGLE-3 head, words seen
+    before, or a model or head that is named.
 
     N-grams of the prompt and the answer are looked up on the host: they take no time, memory or energy of the GPU.
     """
 
     HEAD = "head"
+    EAGLE3 = "eagle3"
     NGRAM = "ngram"
+    MODEL = "model"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drafter:
+    """What drafts; `model` names it where it is a model or head with a name of its own."""
+
+    kind: DrafterKind = DrafterKind.HEAD
+    model: str = ""
+
+    @classmethod
+    def named(cls, words: str) -> "Drafter":
+        """Return what words name: a kind, else a model."""
+        kinds = {kind.value: kind for kind in DrafterKind if kind is not DrafterKind.MODEL}
+        return cls(kind=kinds[words]) if words in kinds else cls(kind=DrafterKind.MODEL, model=words)
+
+    @property
+    def on_gpu(self) -> bool:
+        """Return True if drafts take time, memory and energy of the GPU."""
+        return self.kind is not DrafterKind.NGRAM
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,17 +74,36 @@ class Speculation:
 
     drafts: int
     acceptance: float
-    drafter: Drafter = Drafter.HEAD
+    drafter: Drafter = Drafter()
 
     @property
-    def by_head(self) -> int:
-        """Return the drafts of a step that a layer of the GPU computes."""
-        return self.drafts if self.drafter is Drafter.HEAD else 0
+    def on_gpu(self) -> int:
+        """Return the drafts of a step that the GPU computes."""
+        return self.drafts if self.drafter.on_gpu else 0
 
     @property
     def tokens_per_step(self) -> float:
         """Return the mean tokens of a step: the sum of α^i over i from 0 to the drafts (Leviathan et al., 2023)."""
         return sum(self.acceptance**power for power in range(self.drafts + 1))
+
+
+def drafting_words(drafter: Drafter) -> str:
+    """Return what drafts take, in a sentence without its stop."""
+    match drafter.kind:
+        case DrafterKind.NGRAM:
+            return "Drafts come from n-grams seen before, which take no time or memory of the GPU"
+        case DrafterKind.HEAD:
+            return (
+                "Drafts take the time, memory and energy of one more layer of the model and of its output head, as "
+                "heads of EAGLE and of multi-token prediction do; ⟨drafter⟩ names a model that drafts"
+            )
+        case DrafterKind.EAGLE3:
+            return (
+                "Drafts take the time, memory and energy of an EAGLE-3 head: one layer of the model's widths in 16 "
+                "bits, and 32,000 tokens to choose among"
+            )
+        case DrafterKind.MODEL:
+            return f"Drafts take passes of {drafter.model} on the same GPUs, its weights and its own cache"
 
 
 def acceptance_of(drafts: int, tokens_per_step: float) -> float | None:

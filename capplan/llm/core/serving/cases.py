@@ -62,6 +62,7 @@ class ServingCase:
     rate_per_s: float = 0.0
     replicas: int = 1
     flags: SchedulerFlags = DEFAULT_FLAGS
+    drafter: Kernels | None = None
 
     @property
     def receive_steps(self) -> float | None:
@@ -77,8 +78,9 @@ class ServingCase:
 def answer(case: ServingCase, constants: Constants) -> ServingTimes:
     """Predict a run; tokens per second are those of all replicas."""
     service = ServedDeployment(
-        kernels=case.kernels, machine=case.machine, engine=case.engine, constants=constants, flags=case.flags
-    )
+        kernels=case.kernels, machine=case.machine, engine=case.engine, constants=constants, flags=case.flags,
+        drafter=case.drafter,
+    )  # fmt: skip
     each = case.clients / case.replicas
     match case.serving:
         case Serving.CLOSED_LOOP:

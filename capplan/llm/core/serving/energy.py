@@ -77,13 +77,14 @@ class ServingEnergy:
 class ServedTokens:
     """What a replica processes at a time: `running` sequences of mean lengths, each with its share of a prompt.
 
-    `speculation` is None where no tokens are drafted.
+    `speculation` is None where no tokens are drafted. `drafter` are the kernels of a model or head that drafts them.
     """
 
     running: float
     input_len: float
     output_len: float
     speculation: Speculation | None = None
+    drafter: Kernels | None = None
 
     @property
     def per_step(self) -> float:
@@ -97,11 +98,12 @@ def card_work(
     """Return the work of the mean step on one card: one token of every sequence, and the prompts admitted meanwhile.
 
     A sequence gives one token a step, or several with speculation, so that a step takes the tokens of all sequences
-    ÷ (output tokens per second), prompts included. Each draft adds the work of one layer and of the output head.
+    ÷ (output tokens per second), prompts included. Each draft adds the work of one layer and of the output head,
+    or of a pass of what drafts, which reads the prompts, too.
     """
     per_pass = tokens.running / sharding.data / sharding.pipeline
     prompts = tokens.per_step / sharding.data / sharding.pipeline / tokens.output_len
-    drafts, verified = (tokens.speculation.by_head, tokens.speculation.drafts) if tokens.speculation else (0, 0)
+    drafts, verified = (tokens.speculation.on_gpu, tokens.speculation.drafts) if tokens.speculation else (0, 0)
     load = Load.of(
         decoding=per_pass,
         context=tokens.input_len + tokens.output_len / 2,
@@ -116,6 +118,13 @@ def card_work(
         return work
     none = np.zeros_like(load.prefilled)
     plain = replace(load, prefilled=none, prompts=none, pairs=none, drafted=0.0)
+    if (drafter := tokens.drafter) is not None:
+        passes, each = (1.0, float(drafts)) if drafter.drafts_in_parallel else (float(drafts), 0.0)
+        begun = min(1.0, prompts)  # the steps that hold a prompt, which read the drafter's weights for it
+        read = Load.of(prefilled=prompts / begun * tokens.input_len, prompts=prompts / begun)
+        for drafting, share in ((replace(plain, drafted=each), passes), (read, begun)):
+            work = _with_share(work, card_works(drafter, gpu, drafting, time_s)[0], share / sharding.pipeline)
+        return work
     layers = replace(kernels, products=kernels.products[:-1])
     head = replace(kernels, products=kernels.products[-1:], experts=(), attentions=(), states=())
     for part, share in ((layers, drafts / kernels.layers), (head, float(drafts))):

@@ -27,8 +27,8 @@ class StepPart:
     launches: float | None = None
 
 
-def explain_step(service: ServedDeployment, load: Load) -> tuple[StepPart, ...]:
-    """Return the parts of a step on one GPU of one pipeline stage, the longest first."""
+def explain_step(service: ServedDeployment, load: Load, *, drafting_s: float = 0.0) -> tuple[StepPart, ...]:
+    """Return the parts of a step on one GPU of one pipeline stage, the longest first, with what drafting takes."""
     layout = service.constants.layout
     table = step_table(service.kernels, load, machine=service.machine, layout=layout, engine=service.engine)
     times, works = step_time(table, service.constants), [step_work(service.kernels, load)]
@@ -55,6 +55,7 @@ def explain_step(service: ServedDeployment, load: Load) -> tuple[StepPart, ...]:
         StepPart(name="sorting of logits", time_s=float(times.sampling_s[0])),
         StepPart(name="collectives", time_s=float(times.collectives_s[0]), launches=calls),
         StepPart(name="engine and host", time_s=float(times.engine_s[0])),
+        StepPart(name="drafting", time_s=drafting_s),
         StepPart(name="waiting for launches", time_s=max(exposed, 0.0)),
     ]
     shown = [*kernels, *(part for part in others if part.time_s > 0)]

@@ -23,7 +23,8 @@ class ServedDeployment:
     """A deployment ready to be asked: its kernels on a GPU, the engine, and fitted constants.
 
     `flags` are the engine's options instead of its defaults. Its steps take `time_factor` times as long as the
-    constants say, as measured runs of the deployment show.
+    constants say, as measured runs of the deployment show. `drafter` are the kernels of a model or head that drafts,
+    which reads prompts, too; None for none.
     """
 
     kernels: Kernels
@@ -32,6 +33,7 @@ class ServedDeployment:
     constants: Constants
     flags: SchedulerFlags = DEFAULT_FLAGS
     time_factor: float = 1.0
+    drafter: Kernels | None = None
 
     @property
     def scheduling(self) -> Scheduling:
@@ -47,7 +49,23 @@ class ServedDeployment:
         if self.time_factor != 1.0:
             times = times.scaled(self.time_factor)
         cap = self.machine.cap
-        return times if cap is None else times.scaled(self._slowdown(cap, load, table, times))
+        times = times if cap is None else times.scaled(self._slowdown(cap, load, table, times))
+        return times if self.drafter is None else replace(times, drafter_s=self._prompt_drafter_s(load))
+
+    def _prompt_drafter_s(self, load: Load) -> FloatArray:
+        """Return the time in which the drafter reads the prompts of steps, so that its cache holds them. [s]"""
+        prompts = replace(load, decoding=np.zeros_like(load.decoding), drafted=0.0)
+        return np.where(load.prefilled > 0, self.drafter_pass_s(prompts), 0.0)
+
+    def drafter_pass_s(self, load: Load) -> FloatArray:
+        """Compute the time of passes of the drafter, each in one stage's share of a step. [s]
+
+        The engine plans and samples once for a step, whose time holds that.
+        """
+        assert self.drafter is not None
+        alone = replace(self, kernels=self.drafter, drafter=None)
+        stages = self.kernels.pipeline_parallel
+        return np.asarray((alone.step(load).total_s - self.time_factor * alone.of_engine("step_s")) / stages)
 
     def _slowdown(self, cap: CardCap, load: Load, table: StepTable, times: StepTime) -> FloatArray:
         """Return by what factor a power cap lengthens each step.
@@ -125,9 +143,9 @@ class Demand:
         return float(self.speculation.drafts) if self.speculation else 0.0
 
     @property
-    def drafted_by_head(self) -> float:
-        """Return the tokens that a layer beside the model drafts for a sequence in a step."""
-        return float(self.speculation.by_head) if self.speculation else 0.0
+    def drafted_on_gpu(self) -> float:
+        """Return the tokens that the GPU drafts for a sequence in a step."""
+        return float(self.speculation.on_gpu) if self.speculation else 0.0
 
     def decoding(self, sequences: FloatArray, *, drafted: float = 0.0) -> Load:
         """Return steps of sequences that decode, each anywhere in its answer."""
@@ -204,13 +222,18 @@ def decode_step_s(service: ServedDeployment, demand: Demand, decoding: FloatArra
 def drafting_step_s(service: ServedDeployment, demand: Demand, decoding: FloatArray) -> FloatArray:
     """Compute the time in which the tokens of steps are drafted, prompt tokens beside them or not; 0 for nothing. [s]
 
-    A draft takes one layer of the model and its output head, as the heads of EAGLE and of multi-token prediction do.
+    A draft takes one layer of the model and its output head, as the heads of EAGLE and of multi-token prediction do, or
+    a pass of the model or head that drafts.
     """
-    if not demand.drafted_by_head:
+    drafted = demand.drafted_on_gpu
+    if not drafted:
         return np.zeros_like(decoding)
+    if (drafter := service.drafter) is not None:
+        passes, each = (1.0, drafted) if drafter.drafts_in_parallel else (drafted, 0.0)
+        return passes * service.drafter_pass_s(demand.decoding(decoding, drafted=each))
     plain = service.step(demand.decoding(decoding))
     head_s = plain.kernels_s[:, len(service.kernels.products) - 1]
-    return np.asarray(demand.drafted_by_head * (plain.total_s / service.kernels.layers + head_s))
+    return np.asarray(drafted * (plain.total_s / service.kernels.layers + head_s))
 
 
 def closed_loop(service: ServedDeployment, demand: Demand, *, clients: float) -> ServingTimes:
@@ -218,10 +241,11 @@ def closed_loop(service: ServedDeployment, demand: Demand, *, clients: float) ->
     times = loop_times(service, demand, clients=clients)
     waiting = waiting_parts(times, counts_burst=demand.counts_burst)
     ttft_s = times.queue_s + float(first_token_s(service, waiting, in_step=not demand.spread)) + demand.loaded_s
-    whole_s = ttft_s + max(demand.output_len - 1.0, 0.0) * times.tpot_s
+    tpot_s = times.tpot_s / demand.tokens_per_step
+    whole_s = ttft_s + max(demand.output_len - 1.0, 0.0) * tpot_s
     return ServingTimes(
         ttft_s=ttft_s,
-        tpot_s=times.tpot_s,
+        tpot_s=tpot_s,
         output_tokens_per_s=clients * demand.output_len / whole_s,
         running=min(clients, _most_in_loop(service, demand)),
     )
@@ -287,13 +311,17 @@ def waiting_parts(loop: LoopTimes, *, counts_burst: bool = True) -> Waiting:
 
 
 def loop_times(service: ServedDeployment, demand: Demand, *, clients: float) -> LoopTimes:
-    """Step through a closed loop of one replica, without what clients and servers add to the first token."""
+    """Step through a closed loop of one replica, without what clients and servers add to the first token.
+
+    With speculation an answer takes as many steps as it has tokens ÷ those that a step gives, and TPOT is that of a
+    step.
+    """
     scheduling, count = service.scheduling, max(1, round(clients))
     loop = ClosedLoop(
         clients=count,
         waves=int(WAVES) if demand.counts_burst else max(int(WAVES), ceil(_STEADY_REQUESTS / count)),
         input_len=demand.prefill_len,
-        output_len=demand.output_len,
+        output_len=max(1.0, demand.output_len / demand.tokens_per_step),
         spread=demand.spread,
         capacity=max(1.0, demand.capacity),
         most_sequences=scheduling.most_sequences * service.kernels.data_parallel,

@@ -85,6 +85,7 @@ def stage_kernels(architecture: Architecture, *, sharding: Sharding, formats: Fo
             exchanged_layers=expert_layers / sharding.pipeline if sharding.data > 1 else 0.0,
             sorted_logits=architecture.vocab_size if formats.sorts_logits else 0.0,
             host=host,
+            drafts_in_parallel=architecture.draft_head is not None and architecture.draft_head.is_parallel,
         )
 
     return listed(near, listed(away, None) if away.products or away.experts else None)
@@ -284,7 +285,7 @@ class _Lister:
         """Return the output head, on the last of the pipeline's stages: a share of it for each stage."""
         kernel = self._kernel(WeightRole.HEAD)
         return Product(
-            outputs=self.architecture.vocab_size / self.sharding.tensor,
+            outputs=self.architecture.output_rows / self.sharding.tensor,
             inputs=self.architecture.hidden_dim,
             count=1 / self.sharding.pipeline,
             weight_bytes=kernel.weight_bytes,

@@ -5,7 +5,7 @@ step do not overlap. A step that holds prompt tokens is launched without graphs,
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import numpy as np
@@ -157,7 +157,7 @@ class StepTime:
     """The parts of the time of steps on one GPU of one pipeline stage, one entry a step. [s]
 
     `kernels_s` is by kernel [step, kernel], in the order of the table. `launch_s` is what the host takes to launch a
-    step with prompt tokens.
+    step with prompt tokens. In `drafter_s` a model or head that drafts reads the prompts.
     """
 
     kernels_s: FloatArray
@@ -167,6 +167,7 @@ class StepTime:
     collectives_s: FloatArray
     engine_s: FloatArray
     launch_s: FloatArray
+    drafter_s: FloatArray = field(default_factory=lambda: np.zeros(1))
 
     def scaled(self, factor: float | FloatArray) -> "StepTime":
         """Return the same steps with every part so many times as long, each by its own factor if there are several."""
@@ -183,7 +184,7 @@ class StepTime:
     @property
     def total_s(self) -> FloatArray:
         """Return the time of the step."""
-        return np.asarray(np.cbrt(self.device_s**3 + self.launch_s**3) + self.engine_s)
+        return np.asarray(np.cbrt(self.device_s**3 + self.launch_s**3) + self.engine_s + self.drafter_s)
 
 
 def step_table(kernels: Kernels, load: Load, *, machine: Machine, layout: ConstantsVector, engine: str) -> StepTable:

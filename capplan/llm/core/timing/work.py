@@ -184,7 +184,8 @@ class Kernels:
     `layers` run on this stage. `reduced_layers` end in two all-reduces over `tensor_parallel` GPUs each,
     `exchanged_layers` exchange tokens between the `data_parallel` ranks of attention. `hidden` is the model's width.
     `sorted_logits` of each sampled row are sorted to draw a token, 0 where the most likely one is taken.
-    `host` are the kernels that the host's CPU computes, None for none.
+    `host` are the kernels that the host's CPU computes, None for none. `drafts_in_parallel` says that a pass drafts all
+    tokens of a step.
     """
 
     products: tuple[Product, ...]
@@ -199,6 +200,7 @@ class Kernels:
     exchanged_layers: float
     sorted_logits: float = 0.0
     host: "Kernels | None" = None
+    drafts_in_parallel: bool = False
 
     @property
     def bordering_elements(self) -> float:

@@ -6,7 +6,8 @@ from enum import StrEnum
 from typing import Any
 
 from capplan.errors import UnknownNameError
-from capplan.llm.core.architecture import Architecture, Layer, VisionTower
+from capplan.llm.core.architecture import Architecture, DraftHead, Layer, VisionTower
+from capplan.llm.core.drafting import EAGLE3_STATES, joined
 from capplan.llm.core.layers import (
     Attention,
     CompressedAttention,
@@ -61,7 +62,9 @@ def parse_config(config: Mapping[str, Any], *, name: str, where: str | None = No
     traits = TRAITS[family]
     fields = Fields(values, where=where, defaults={**traits.defaults, "model_type": family})
     fields.understood("model_type")
-    layers = _layers(fields, traits)
+    layers, draft_head = _layers(fields, traits), _draft_head(fields)
+    if draft_head is not None and not draft_head.is_parallel:
+        layers = tuple(replace(layer, mixer=joined(layer.mixer)) for layer in layers)
     hidden = fields.size("hidden_size", "n_embd", "d_model")
     vision, vision_note = read_vision(root, hidden_dim=hidden)
     return Architecture(
@@ -83,6 +86,7 @@ def parse_config(config: Mapping[str, Any], *, name: str, where: str | None = No
         draft_layers=fields.optional_size(*_DRAFTS, least=0) or 0,
         state_bytes=_state_bytes(fields, layers),
         own_code=traits.own_code,
+        draft_head=draft_head,
         ignored_fields=refuse_unread(fields),
     )
 
@@ -92,6 +96,20 @@ def _final_parameters(fields: Fields, traits: Traits, hidden: int) -> int:
     streams = fields.optional_size("hc_mult") or 0
     norm = hidden * (2 if traits.norm_bias else 1) if traits.final_norm else 0
     return norm + (_stream_parameters(streams, hidden, 1, 1) if streams and traits.joins_streams else 0)
+
+
+def _draft_head(fields: Fields) -> DraftHead | None:
+    """Return what makes a configuration that of a head that drafts: EAGLE-3's vocabulary of drafts, or DFlash's.
+
+    EAGLE-3's heads join three hidden states (Li et al., arXiv 2503.01840), DFlash's those of `target_layer_ids`.
+    """
+    if (block := fields.object("dflash_config")) is not None:
+        places = block.raw("target_layer_ids")
+        fields.understood("block_size", "num_target_layers")
+        return DraftHead(fused=len(places) if isinstance(places, list) and places else 1, is_parallel=True)
+    rows = fields.optional_size("draft_vocab_size")
+    fields.understood("eagle_config")
+    return None if rows is None else DraftHead(fused=EAGLE3_STATES, rows=rows)
 
 
 _STATE_BYTES = {"float32": 4.0, "bfloat16": 2.0, "float16": 2.0}

@@ -12,9 +12,10 @@ import yaml
 
 from capplan.core.engine_names import Engine
 from capplan.core.gpus.machines import HostArchitecture
+from capplan.llm.core.architecture import DraftHead
 from capplan.llm.core.fleet.kubernetes import kubernetes_manifest
 from capplan.llm.core.fleet.launch import Launch, Setting, launch
-from capplan.llm.core.serving.asked import Drafter, Speculation
+from capplan.llm.core.serving.asked import Drafter, DrafterKind, Speculation
 from capplan.llm.core.sharding import Sharding
 from capplan.llm.core.weights import Adapters
 from tests.llm.core.fleet.fits import fit
@@ -156,7 +157,7 @@ def every_setting(engine: Engine) -> Iterator[Launch]:
     wide = [(Sharding(tensor=8, pipeline=2), 2), (Sharding(data=16, expert=16), 2), (Sharding(tensor=16), 2)]
     several = [] if engine is Engine.LLAMACPP else wide
     for sharding, servers in (*((way, 1) for way in ways), *several):
-        drafted = [None, *(Speculation(drafts=3, acceptance=0.7, drafter=drafter) for drafter in Drafter)]
+        drafted = [None, *(Speculation(drafts=3, acceptance=0.7, drafter=Drafter(kind=kind)) for kind in DrafterKind)]
         for weights, kv, speculation, extra in product(("bf16", "fp8"), ("bf16", "fp8"), drafted, (False, True)):
             yield made(
                 engine,
@@ -273,7 +274,7 @@ def test_arm_hosts_and_own_code_are_said() -> None:
 def test_a_checkpoints_own_head_and_ngrams_need_no_draft_model() -> None:
     # vLLM 0.23: {"method": "mtp"} and {"method": "ngram", "prompt_lookup_max": n}; SGLang: NEXTN and NGRAM.
     head = Speculation(drafts=3, acceptance=0.7)
-    ngram = Speculation(drafts=3, acceptance=0.7, drafter=Drafter.NGRAM)
+    ngram = Speculation(drafts=3, acceptance=0.7, drafter=Drafter.named("ngram"))
     own = made(Engine.VLLM, speculation=head, has_own_head=True)
     assert '{"method": "mtp", "num_speculative_tokens": 3}' in own.command
     assert not own.notes
@@ -287,3 +288,29 @@ def test_a_checkpoints_own_head_and_ngrams_need_no_draft_model() -> None:
         "--speculative-algorithm NGRAM --speculative-num-draft-tokens 4"
         in made(Engine.SGLANG, speculation=ngram).command
     )
+
+
+@pytest.mark.parametrize(
+    ("kind", "head", "vllm", "sglang"),
+    [
+        ("qwen3-0.6b", None, "draft_model", "STANDALONE"),
+        ("a head", DraftHead(fused=3, rows=32_000), "eagle3", "EAGLE3"),
+        ("a block", DraftHead(fused=5, is_parallel=True), "dflash", "DFLASH"),
+    ],
+)
+def test_a_drafter_that_is_named_is_in_the_command(kind: str, head: DraftHead | None, vllm: str, sglang: str) -> None:
+    # vLLM's SpeculativeMethod (config/speculative.py at 002e77c) and SGLang's page on speculative decoding.
+    speculation = Speculation(drafts=3, acceptance=0.7, drafter=Drafter.named(kind))
+    named = {"speculation": speculation, "draft_checkpoint": "ORG/DRAFTER", "draft_head": head}
+    started = made(Engine.VLLM, **named)
+    assert f'{{"method": "{vllm}", "model": "ORG/DRAFTER", "num_speculative_tokens": 3}}' in started.command
+    assert not any("DRAFT." in note for note in started.notes)
+    algorithm = f"--speculative-algorithm {sglang} --speculative-draft-model-path ORG/DRAFTER"
+    assert algorithm in made(Engine.SGLANG, **named).command
+
+
+def test_an_eagle3_head_without_a_name_is_asked_for() -> None:
+    speculation = Speculation(drafts=3, acceptance=0.7, drafter=Drafter.named("eagle3"))
+    started = made(Engine.VLLM, speculation=speculation, has_own_head=True)
+    assert '{"method": "eagle3", "model": "DRAFT", "num_speculative_tokens": 3}' in started.command
+    assert any("in place of DRAFT" in note for note in started.notes)
