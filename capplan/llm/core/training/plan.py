@@ -215,8 +215,16 @@ class TrainingPlan:
 
     @property
     def fewest(self) -> PricedTraining | None:
-        """Return the run with the fewest GPUs, the faster one of equals."""
-        return min(self.kept, key=lambda run: (run.job.layout.gpus, -run.estimate.tokens_per_s.expected), default=None)
+        """Return the run with the fewest GPUs: the cheapest of equals, the fastest where no price is known."""
+        return min(
+            self.kept,
+            key=lambda run: (
+                run.job.layout.gpus,
+                run.usd.expected if run.usd else inf,
+                -run.estimate.tokens_per_s.expected,
+            ),
+            default=None,
+        )
 
 
 def plan_training(

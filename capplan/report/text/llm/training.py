@@ -30,7 +30,7 @@ from capplan.units import (
     format_seconds,
 )
 
-_DAY_S = 86_400.0
+_DAY_S, _HOUR_S, _MINUTES_FROM_S = 86_400.0, 3600.0, 600.0
 _MOST_REASONS = 8
 
 
@@ -144,7 +144,9 @@ def _tokens(rate: float) -> str:
 def _duration(time_s: float) -> str:
     if time_s >= _DAY_S:
         return f"{time_s / _DAY_S:,.1f} days"
-    return f"{time_s / 3600:.1f} h" if time_s >= 3600 else format_seconds(time_s)
+    if time_s >= _HOUR_S:
+        return f"{time_s / _HOUR_S:.1f} h"
+    return f"{time_s / 60:.0f} min" if time_s >= _MINUTES_FROM_S else format_seconds(time_s)
 
 
 def _usd(amount: float) -> str:
@@ -199,6 +201,9 @@ def _figures(answer: PricedTraining) -> list[tuple[str, str]]:
         ]
     if answer.usd is not None and answer.offer is not None:
         price = f"USD at {answer.offer.usd_per_hour:.2f} per GPU and hour, {answer.offer.machine_words}"
+        rented = -(-answer.job.layout.gpus // answer.offer.instance_gpus) * answer.offer.instance_gpus
+        if rented > answer.job.layout.gpus:
+            price += f"; {rented} GPUs are rented for {answer.job.layout.gpus} that are used"
         rows.append(("money", f"{_range(answer.usd, _usd)} {price}"))
     if run is not None:
         cost = "" if answer.campaign_usd is None else f", {_range(answer.campaign_usd, _usd)} USD"
@@ -238,12 +243,18 @@ def _notes(answer: PricedTraining) -> list[str]:
     return notes
 
 
+def _failures(expected: float) -> str:
+    return (
+        "Less than one failure in ten runs is expected" if expected < 0.1 else f"{expected:.1f} failures are expected"
+    )
+
+
 def _run_notes(run: TrainingRun) -> list[str]:
     """Return what a run's time is made of, and what was assumed."""
     beside = "while it trains" if run.is_asynchronous else "while it waits"
     left = f"{format_fraction(run.checkpoints_s / run.wall_s.expected)} of the time, " if run.checkpoints_s else ""
     return [
-        f"{run.failures:.1f} failures are expected; restarts and lost work take "
+        f"{_failures(run.failures)}; restarts and lost work take "
         f"{format_fraction(run.restarts_s / run.wall_s.expected)} of the time, checkpoints {left}"
         f"steps {format_fraction(run.goodput_fraction)}.",
         f"A checkpoint of {format_bytes(run.checkpoint_bytes)} is written every {_duration(run.checkpoint_interval_s)} "

@@ -324,6 +324,23 @@ def test_samples_are_padded_to_the_longest_of_their_micro_batch() -> None:
     assert replace(data, is_packed=True).processed_tokens(2048, micro_batch=2) == pytest.approx(1000 * 200)
 
 
+def test_the_fewest_gpus_are_the_cheapest_of_equals() -> None:
+    # two GPUs of equal speed, of which one costs twice as much an hour
+    offers = {"cheap": (rented(1.0, gpus=8, joined=8),), "dear": (rented(2.0, gpus=8, joined=8),)}
+    plan = plan_training(
+        job(layout=TrainingLayout()),
+        gpus=[replace(SPEC, id=name) for name in ("dear", "cheap")],
+        asked=PlanConstraints(counts=(8,), global_batch=64),
+        terms=RunTerms(dataset=Dataset(tokens=1e8)),
+        offers=offers,
+        calibration=CALIBRATION,
+        laws=load_rate_laws(),
+        law=load_power_law(),
+    )
+    assert plan.fewest is not None
+    assert plan.fewest.gpu_id == "cheap"
+
+
 def test_machines_are_rented_whole() -> None:
     offer = rented(2.0, gpus=8)
     hours = Interval.exact(100.0)
