@@ -10,6 +10,7 @@ import hmac
 import json
 import multiprocessing
 import os
+import pickle
 import secrets
 import socket
 import subprocess
@@ -24,8 +25,10 @@ from pathlib import Path
 from threading import Event
 from typing import IO, Any, Final, Protocol
 
+import msgspec
+
 from capplan.processes.system import IS_WINDOWS, KILLED, OUT_OF_TIME, end, name_of_end, resident_bytes
-from capplan.processes.worker import Ready, main_of_fork
+from capplan.processes.worker import ANSWER, FAILED, UnexpectedError, main_of_fork
 from capplan.units import format_bytes
 
 ONE_THREAD: Final[Mapping[str, str]] = dict.fromkeys(
@@ -174,9 +177,15 @@ class Worker:
         memory_bytes: int | None = None,
         environment: Mapping[str, str] = {},
         keeps_stderr: bool = True,
+        answers: Any = None,
     ) -> None:
-        """Store what the process runs; nothing is started yet."""
-        self._made_by = (make, arguments)
+        """Store what the process runs; nothing is started yet.
+
+        `answers` is the type of its answers, where code of strangers runs in the process: they are then decoded as that
+        type. Without it they are unpickled, which runs what an answer names.
+        """
+        self._made_by = (make, arguments, answers is not None)
+        self._decode = pickle.loads if answers is None else msgspec.msgpack.Decoder(answers).decode
         self._template = template
         self._memory_bytes = memory_bytes
         self._environment = environment
@@ -221,7 +230,7 @@ class Worker:
         except WorkerDiedError as died:
             died.began = False
             raise
-        assert isinstance(answer, Ready)
+        assert answer is None
 
     def call(self, task: object, *, time_s: float | None = None, stop: Event | None = None) -> Any:
         """Send the process a task and wait for its answer; start the process if it does not run."""
@@ -247,10 +256,21 @@ class Worker:
                 elif self._memory_bytes is not None and (held := resident_bytes(self.pid)) > self._memory_bytes:
                     what = f"held {format_bytes(held)} of memory, more than {format_bytes(self._memory_bytes)}"
                     self.kill(Death.MEMORY, f"{what}, and was ended")
-            return connection.recv()
+            return self._read(connection.recv_bytes())
         except (EOFError, OSError) as error:
             # Linux resets a socket whose other end was closed with unread data in it: unix_release_sock in af_unix.c
             raise self._death(began=is_sent and not isinstance(error, ConnectionResetError)) from error
+
+    def _read(self, content: bytes) -> Any:
+        """Return what the process sent; None for the word that it is ready."""
+        kind, rest = content[:1], content[1:]
+        try:
+            if kind == FAILED:
+                return msgspec.msgpack.decode(rest, type=UnexpectedError)
+            return self._decode(rest) if kind == ANSWER else None
+        except msgspec.MsgspecError as error:
+            self.kill(Death.CRASH, "its process sent what is no answer")
+            raise EOFError from error
 
     def call_again(
         self,

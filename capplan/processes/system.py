@@ -215,6 +215,8 @@ def lacks() -> str | None:
         missing.append("memory is not limited")
     if IS_WINDOWS:
         missing += ["time of the processor is not limited", "each process loads its libraries anew"]
+    if sys.platform != "linux":
+        missing.append("a model's code is kept from files and the network by Python alone")
     if not missing:
         return None
     return f"On this system processes work with less: {', '.join(missing)}; they are ended after a time all the same."

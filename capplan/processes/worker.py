@@ -6,6 +6,7 @@
 import contextlib
 import multiprocessing
 import os
+import pickle
 import signal
 import socket
 import sys
@@ -13,6 +14,8 @@ import traceback
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from threading import Thread
+
+import msgspec
 
 from capplan.processes.system import die_with_parent, end_self, lead_group
 
@@ -25,9 +28,8 @@ class UnexpectedError:
     trace: str
 
 
-@dataclass(frozen=True, slots=True)
-class Ready:
-    """The process has loaded what its tasks need."""
+READY, ANSWER, FAILED = b"R", b"A", b"F"
+"""First byte of what a process sends: it has loaded what its tasks need; an answer; an error that nothing expected."""
 
 
 def main(descriptor: int) -> None:
@@ -56,18 +58,19 @@ def _work(connection: Connection) -> None:
     """Make what answers, then answer tasks until the connection is closed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what an interrupt ends
     with contextlib.suppress(EOFError, BrokenPipeError, ConnectionResetError):
-        make, arguments = connection.recv()
+        make, arguments, is_typed = connection.recv()
+        encode = msgspec.msgpack.encode if is_typed else pickle.dumps
         answer = make(*arguments)
-        connection.send(Ready())
+        connection.send_bytes(READY)
         while True:
             task = connection.recv()
             try:
-                connection.send(answer(task))
+                connection.send_bytes(ANSWER + encode(answer(task)))
             except (BrokenPipeError, ConnectionResetError):
                 raise
             except Exception as error:
-                message = f"{type(error).__name__}: {error}"
-                connection.send(UnexpectedError(message=message, trace=traceback.format_exc()))
+                failed = UnexpectedError(message=f"{type(error).__name__}: {error}", trace=traceback.format_exc())
+                connection.send_bytes(FAILED + msgspec.msgpack.encode(failed))
 
 
 def _die_with_starter() -> None:

@@ -21,6 +21,7 @@ from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
 from capplan.errors import CapplanError, UsageError
 from capplan.processes.system import IS_WINDOWS
+from capplan.serve.http.access import Access
 from capplan.serve.http.api import api_routes
 from capplan.serve.http.bodies import GoneError, ProblemError, problem_response, refused
 from capplan.serve.http.guard import Guard
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
 
 LONGEST_HEADER_BYTES = 32 * 1024
 _BACKLOG = 512
+MOST_CONNECTIONS = 1_024
+"""Connections that are open at once, streams of assistants with them; further ones are answered 503."""
 
 
 LONGEST_HEAD_S = 30.0
@@ -124,6 +127,7 @@ def run_service(settings: Settings, *, announce: Callable[[str], None]) -> None:
         timeout_keep_alive=30,
         timeout_graceful_shutdown=int(WALL_PER_CPU * settings.limits.trace_s) + 30,
         backlog=_BACKLOG,
+        limit_concurrency=MOST_CONNECTIONS,
         proxy_headers=False,
     )
     server = _Server(config)
@@ -156,6 +160,7 @@ CLIENT_GONE = 499
 def make_application(settings: Settings, *, ready: Callable[[], None] = lambda: None) -> Starlette:
     """Return the application."""
     service = PlanningService(settings)
+    access = None if settings.token is None else Access(settings.token)
     assistants = _assistants(service)
 
     @asynccontextmanager
@@ -170,14 +175,14 @@ def make_application(settings: Settings, *, ready: Callable[[], None] = lambda: 
 
     application = Starlette(
         routes=[
-            *page_routes(service),
+            *page_routes(service, access=access),
             *api_routes(service),
             *([] if assistants is None else assistants.routes),
             Route("/healthz", _health(service), methods=["GET"]),
             Route("/metrics", _metrics(service), methods=["GET"]),
         ],
         middleware=[
-            Middleware(Guard, settings=settings, metrics=service.metrics),
+            Middleware(Guard, settings=settings, metrics=service.metrics, access=access),
             Middleware(GZipMiddleware, minimum_size=1000, compresslevel=3),
         ],
         exception_handlers={

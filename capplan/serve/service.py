@@ -90,6 +90,7 @@ class PlanningService:
             timed=self.metrics.observe_trace,
             lost=self._count_loss,
         )
+        self.uploading = asyncio.Semaphore(settings.limits.uploads)
         self._answers = AnswerCache()
         self._shared: SharedTasks[str, Reply | Refusal] = SharedTasks()
         self._background: dict[str, asyncio.Task[None]] = {}

@@ -29,6 +29,7 @@ class ServiceLimits:
         plan_bytes: Memory of a process that answers questions. [bytes]
         upload_bytes: Largest body of a request that uploads a trace; the most that is kept of a model's file. [bytes]
         model_bytes: Largest body of a request that uploads a model's file, whose weights are not kept. [bytes]
+        uploads: Model files that may arrive at once; beyond, requests are refused with 429. Each is spooled to disk.
         question_bytes: Largest body of any other request. [bytes]
         kept_upload_bytes: Size of all uploaded traces together; the oldest are removed beyond it. [bytes]
     """
@@ -43,6 +44,7 @@ class ServiceLimits:
     plan_bytes: int = 4 * 2**30
     upload_bytes: int = 16 * 2**20
     model_bytes: int = 2**31
+    uploads: int = 4
     question_bytes: int = 2**20
     kept_upload_bytes: int = 2**30
 

@@ -1,19 +1,22 @@
 """Workers that are killed, crash, hang or hold too much memory: each death is stated, and the next task is answered."""
 
+import gc
 import os
+import pickle
 import signal
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 import pytest
 
 import capplan
 from capplan.processes.supervisor import Death, Template, Worker, WorkerDiedError
-from capplan.processes.worker import UnexpectedError
+from capplan.processes.worker import ANSWER, UnexpectedError
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="processes are observed in /proc")
 
@@ -44,6 +47,28 @@ def make_worker_of(secret: int) -> Callable[[tuple[str, float]], object]:
                 flag.touch()
                 os.kill(os.getpid(), signal.SIGKILL)
         return secret, os.getpid()
+
+    return answer
+
+
+class Evil:
+    """What an answer may hold that was made by code of a stranger: to unpickle it makes a file."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return Path.touch, (Path(self.path),)
+
+
+def make_evil(path: str) -> Callable[[bytes], bytes]:
+    """Return what answers as agreed, or writes a pickle to the connection as code of a stranger could."""
+
+    def answer(task: bytes) -> bytes:
+        if task == b"evil":
+            connection = next(held for held in gc.get_objects() if isinstance(held, Connection))
+            connection.send_bytes(ANSWER + pickle.dumps(Evil(path)))
+        return task
 
     return answer
 
@@ -258,3 +283,20 @@ def test_workers_are_forked_from_where_the_parent_imports(tmp_path: Path) -> Non
         [sys.executable, str(tmp_path / "asks.py")], cwd=tmp_path / "work", capture_output=True, text=True, check=False
     )
     assert asked.stdout.strip() == capplan.__file__, asked.stderr
+
+
+def test_a_typed_answer_is_never_unpickled(tmp_path: Path) -> None:
+    """A worker for code of strangers: what it sends is decoded as the type that was agreed, or is no answer."""
+    place = tmp_path / "touched"
+    working = Worker(make_evil, str(place), answers=bytes)
+    try:
+        assert working.call(b"honest") == b"honest"
+        with pytest.raises(WorkerDiedError, match="no answer") as died:
+            working.call(b"evil")
+        assert died.value.death is Death.CRASH
+        assert working.call(b"honest") == b"honest"
+    finally:
+        working.close()
+    assert not place.exists()
+    assert pickle.loads(pickle.dumps(Evil(str(place)))) is None
+    assert place.exists()  # so the pickle would have done it

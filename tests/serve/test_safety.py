@@ -7,17 +7,19 @@ import os
 import socket
 import subprocess
 import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from starlette.datastructures import Headers
 from starlette.requests import Request
 
 from capplan.errors import UsageError
 from capplan.serve.http.bodies import GoneError, read_body
 from capplan.serve.planning.files import Uploads
 from capplan.serve.planning.naming import checked_arguments, checked_config, checked_pipeline, model_request
-from capplan.serve.settings import Settings
+from capplan.serve.settings import ServiceLimits, Settings
 from capplan.verbs.statement.fields import ModelFields
 from capplan.verbs.statement.options import Door, fields_of
 from capplan.verbs.statement.read import changed_fields
@@ -205,6 +207,17 @@ def test_a_token_is_asked_for(tmp_path):
         assert "HttpOnly" in right.headers["set-cookie"]
         cookie = right.headers["set-cookie"].partition(";")[0]
         assert running.get("/", Cookie=cookie).status == 200
+        assert "correct-horse" not in cookie
+        assert "Secure" not in right.headers["set-cookie"]
+        behind = running.ask(
+            "POST", "/login", b"token=correct-horse-battery-staple", {**form, "X-Forwarded-Proto": "https"}
+        )
+        assert "Secure" in behind.headers["set-cookie"]
+        name, _, value = cookie.partition("=")
+        until, _, digest = value.partition(".")
+        later = f"{name}={int(until) + 1}.{digest}"
+        for forged in (later, f"{name}=9999999999.", f"{name}={until}", f"{name}=correct-horse-battery-staple"):
+            assert running.get("/api/v1/gpus", Cookie=forged).status == 401
 
 
 def test_logs_are_json_without_what_was_asked(served, net):
@@ -386,3 +399,73 @@ def test_a_part_of_a_pipeline_is_prepared_by_named_steps_and_not_by_code():
     assert model_request(ModelFields(model="hf:whisper", prepare=("encoder",))).prepare == ("encoder",)
     with pytest.raises(UsageError, match="names code"):
         model_request(ModelFields(model="hf:whisper", prepare=("steps.py:mine",)))
+
+
+def test_guesses_from_one_address_wait_and_those_of_others_do_not():
+    from capplan.serve.http.access import MOST_WAITING, MOST_WRONG, WAIT_S, Access
+    from capplan.serve.http.bodies import ProblemError
+
+    async def tried() -> None:
+        access = Access("correct-horse-battery-staple")
+        loop = asyncio.get_running_loop()
+
+        async def taken_s(words: str, client: str) -> float:
+            began = loop.time()
+            assert await access.admits(words, client=client) == (words == "correct-horse-battery-staple")
+            return loop.time() - began
+
+        for _ in range(MOST_WRONG):
+            assert await taken_s("wrong", "10.0.0.1") < WAIT_S / 2
+        many = [access.admits("wrong", client="10.0.0.1") for _ in range(MOST_WAITING + 5)]
+        waited = asyncio.gather(*many, return_exceptions=True)
+        await asyncio.sleep(0)
+        assert await taken_s("correct-horse-battery-staple", "10.0.0.2") < WAIT_S / 2
+        told = await waited
+        assert told.count(False) == MOST_WAITING
+        refused = [problem for problem in told if isinstance(problem, ProblemError)]
+        assert [problem.status for problem in refused] == [429] * 5
+        assert await taken_s("correct-horse-battery-staple", "10.0.0.1") >= WAIT_S * 0.9
+
+    asyncio.run(tried())
+
+
+def test_a_cookie_ends_with_its_time(monkeypatch):
+    from capplan.serve.http import access
+
+    one = access.Access("correct-horse-battery-staple")
+
+    async def holds(cookie: str, of: access.Access) -> bool:
+        return await of.admits_request(Headers({"cookie": f"{access.COOKIE}={cookie}"}), client="10.0.0.1")
+
+    cookie, now = one.cookie(), time.time()
+    assert asyncio.run(holds(cookie, one))
+    assert not asyncio.run(holds(cookie, access.Access("another-token-of-this-service")))
+    monkeypatch.setattr(access.time, "time", lambda: now + access.COOKIE_S + 2)
+    assert not asyncio.run(holds(cookie, one))
+
+
+def test_no_more_files_of_models_arrive_at_once_than_are_allowed(served):
+    """Uploads that stop half-way hold their place; the next one is refused, and taken once one of them has gone."""
+    most = ServiceLimits().uploads
+    host, port = "127.0.0.1", served.port
+    head = f"POST /api/v1/models?name=n.onnx HTTP/1.1\r\nHost: {host}:{port}\r\nContent-Length: 1000\r\n\r\n".encode()
+    held = [socket.create_connection((host, port)) for _ in range(most)]
+    try:
+        for connection in held:
+            connection.sendall(head + b"\x08")
+        for _ in range(100):
+            refused = served.ask("POST", "/api/v1/models?name=n.onnx", b"\x08x", {})
+            if refused.status == 429:
+                break
+            time.sleep(0.05)
+        assert refused.status == 429
+        assert refused.headers["retry-after"]
+        assert "arrive already" in refused.body.decode()
+    finally:
+        for connection in held:
+            connection.close()
+    for _ in range(100):
+        if served.ask("POST", "/api/v1/models?name=n.onnx", b"\x08x", {}).status != 429:
+            return
+        time.sleep(0.05)
+    raise AssertionError("the places of uploads that were given up are not free")

@@ -180,10 +180,17 @@ def _add_model(service: PlanningService) -> Endpoint:
     return endpoint
 
 
+_UPLOADED_IN_S = 10
+"""When it is worth handing over a file again. [s]"""
+
+
 async def keep_own(service: PlanningService, request: Request) -> dict[str, Any]:
     """Keep the file that a body holds, and return the words that name its model."""
     limits, folder = service.settings.limits, Folders(state=service.settings.state).spool
-    async with spooled_body(request, limit=limits.model_bytes, folder=folder) as path:
+    if service.uploading.locked():
+        said = f"{limits.uploads} files of models arrive already; ask again in {_UPLOADED_IN_S} s."
+        raise ProblemError(429, said, headers={"Retry-After": str(_UPLOADED_IN_S)})
+    async with service.uploading, spooled_body(request, limit=limits.model_bytes, folder=folder) as path:
         try:
             return await asyncio.to_thread(service.keep_own, path, name=request.query_params.get("name", "")[:200])
         except CapplanError as error:

@@ -1,21 +1,19 @@
 """What every request passes: checks of Host, Origin and token; a bound on its body; headers, a log line, counters."""
 
-import hmac
 import ipaddress
 import socket
 import time
 import uuid
-from http.cookies import CookieError, SimpleCookie
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from capplan.serve.http.access import Access, client_of
 from capplan.serve.http.bodies import ProblemError, problem_response
 from capplan.serve.metrics import Metrics, log
 from capplan.serve.settings import Settings, is_loopback
 
-COOKIE = "capplan_token"
 OPEN_PATHS = ("/healthz", "/login", "/static/")
 """Paths that need no token: whether the service lives, and how to hand the token in."""
 SECURITY_HEADERS = {
@@ -34,11 +32,12 @@ SECURITY_HEADERS = {
 class Guard:
     """An ASGI application around another one."""
 
-    def __init__(self, app: ASGIApp, *, settings: Settings, metrics: Metrics) -> None:
+    def __init__(self, app: ASGIApp, *, settings: Settings, metrics: Metrics, access: Access | None) -> None:
         """Store the application that is guarded."""
         self._app = app
         self._settings = settings
         self._metrics = metrics
+        self._access = access
         self._names = _own_names(settings)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -78,7 +77,7 @@ class Guard:
                 status=sent["status"],
                 seconds=round(elapsed_s, 4),
                 bytes=sent["bytes"],
-                client=(scope.get("client") or ("unknown",))[0],
+                client=client_of(scope.get("client")),
             )
 
     async def _passed(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -87,7 +86,7 @@ class Guard:
             self._check_source(headers)
             self._check_framing(headers)
             self._check_length(scope, headers)
-            refusal = self._check_token(scope, headers)
+            refusal = await self._check_token(scope, headers)
         except ProblemError as error:
             self._metrics.count("capplan_refused_total", reason=str(error.status))
             refusal = problem_response(error)
@@ -134,12 +133,11 @@ class Guard:
         if not (length.isascii() and length.isdigit()) or int(length[:18]) > limit:
             raise ProblemError(413, f"the body is longer than {limit:,} bytes, the most that is read here.")
 
-    def _check_token(self, scope: Scope, headers: Headers) -> Response | None:
-        token = self._settings.token
+    async def _check_token(self, scope: Scope, headers: Headers) -> Response | None:
         path = scope["path"]
-        if token is None or path == OPEN_PATHS[0] or path.startswith(OPEN_PATHS[1:]):
+        if self._access is None or path == OPEN_PATHS[0] or path.startswith(OPEN_PATHS[1:]):
             return None
-        if hmac.compare_digest(_presented(headers).encode(), token.encode()):
+        if await self._access.admits_request(headers, client=client_of(scope.get("client"))):
             return None
         if scope["method"] == "GET" and "text/html" in headers.get("accept", ""):
             return RedirectResponse("/login", status_code=303)
@@ -171,17 +169,6 @@ def _is_address(name: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-def _presented(headers: Headers) -> str:
-    scheme, _, token = headers.get("authorization", "").partition(" ")
-    if scheme.lower() == "bearer":
-        return token.strip()
-    try:
-        held = SimpleCookie(headers.get("cookie", "")).get(COOKIE)
-    except CookieError:
-        return ""
-    return held.value if held is not None else ""
 
 
 def _method(scope: Scope) -> str:

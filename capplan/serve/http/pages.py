@@ -1,7 +1,6 @@
 """The routes of the page: the form with its answer, the answer alone, suggestions, and what users hand over."""
 
 import asyncio
-import hmac
 import importlib.util
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -20,9 +19,9 @@ from starlette.routing import Route
 from capplan.errors import CapplanError
 from capplan.llm.read.catalogue import catalogue_ids
 from capplan.probe.target.names import source_names
+from capplan.serve.http.access import COOKIE, COOKIE_S, Access, client_of, is_over_tls
 from capplan.serve.http.api import ask, keep_own
 from capplan.serve.http.bodies import ProblemError, content_response, read_body
-from capplan.serve.http.guard import COOKIE
 from capplan.serve.http.openapi import operation_rows
 from capplan.serve.page.question import PLAN_FORM, SERVING_FORM
 from capplan.serve.page.render import render_page, render_template
@@ -66,7 +65,7 @@ class _FormPage:
     word_of: WordOf = option_of
 
 
-def page_routes(service: PlanningService) -> list[Route]:
+def page_routes(service: PlanningService, *, access: Access | None) -> list[Route]:
     """Return the routes of the page."""
     forms = (
         _FormPage(
@@ -101,7 +100,7 @@ def page_routes(service: PlanningService) -> list[Route]:
         Route("/suggest", _suggest(service), methods=["GET"]),
         Route("/api", _api(service), methods=["GET"]),
         Route("/own", _own(service), methods=["POST"]),
-        Route("/login", _login(service), methods=["GET", "POST"]),
+        Route("/login", _login(access), methods=["GET", "POST"]),
         Route("/static/{name}", _static, methods=["GET"]),
     ]
 
@@ -210,16 +209,19 @@ def _own(service: PlanningService) -> Endpoint:
     return endpoint
 
 
-def _login(service: PlanningService) -> Endpoint:
+def _login(access: Access | None) -> Endpoint:
     async def endpoint(request: Request) -> Response:
         if request.method == "GET":
             return HTMLResponse(render_template("login.html.j2", error=""))
         form = parse_qs((await read_body(request, limit=10_000)).decode("ascii", "replace"))
-        given, token = "".join(form.get("token", [""])), service.settings.token
-        if token is None or not hmac.compare_digest(given.strip().encode(), token.encode()):
+        given = "".join(form.get("token", [""])).strip()
+        if access is None or not await access.admits(given, client=client_of(request.scope.get("client"))):
             return HTMLResponse(render_template("login.html.j2", error="That is not the token."), status_code=401)
         response = RedirectResponse("/", status_code=303)
-        response.set_cookie(COOKIE, token, httponly=True, samesite="strict", max_age=30 * 86_400)
+        is_secure = is_over_tls(request.url.scheme, request.headers)
+        response.set_cookie(
+            COOKIE, access.cookie(), httponly=True, samesite="strict", max_age=COOKIE_S, secure=is_secure
+        )
         return response
 
     return endpoint

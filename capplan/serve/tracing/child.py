@@ -1,7 +1,8 @@
 """The process that traces one model, then ends: limits first, then the model's code, with what it may do narrowed.
 
 A model of a library runs the library's code with arguments of the asker's. So nothing may be unpickled, started,
-connected to or written here, whatever code asks for it, and memory and time are bounded by the system.
+connected to or written here, whatever code asks for it, and memory and time are bounded by the system. Where the system
+can, it refuses this, too, so that code which gets around Python's events gains nothing.
 """
 
 import os
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from capplan.errors import CapplanError, UsageError
+from capplan.processes.confine import confine
 from capplan.processes.system import be_nice, limit_self
 from capplan.serve.planning.messages import Refusal, TraceJob
 
@@ -38,6 +40,7 @@ def make_tracer(added_bytes: int, cpu_s: float, folder: str) -> Callable[[TraceJ
     limit_self(added_bytes=added_bytes, cpu_s=cpu_s, file_bytes=_LARGEST_FILE_BYTES)
     os.chdir(folder)
     tempfile.tempdir = folder
+    confine(Path(folder))
     return lambda job: _content(job, Path(folder))
 
 
@@ -59,7 +62,7 @@ def _traced(job: TraceJob, folder: Path) -> "Trace":
     """Build the model under guard and trace it."""
     from capplan.app.feedback import SILENCE
     from capplan.app.models import TracedModel
-    from capplan.probe.confined import use_one_thread
+    from capplan.probe.tracing_process import use_one_thread
 
     use_one_thread()
     if job.content is not None and job.request.words.startswith("hf:"):
@@ -76,7 +79,7 @@ def _place_config(words: str, config: bytes, folder: Path) -> None:
     """Write the config where the model's words name it, with a model class that belongs to its architecture."""
     import json
 
-    from capplan.probe.confined import model_classes
+    from capplan.probe.tracing_process import model_classes
 
     content = json.loads(config)
     known = model_classes(content["model_type"])

@@ -244,7 +244,9 @@ class TraceQueue:
     def _trace_once(self, job: TraceJob) -> bytes | Refusal | WorkerDiedError:
         folder = tempfile.mkdtemp(prefix="capplan-trace-")
         limits = self._limits
-        worker = Worker(make_tracer, limits.trace_bytes, limits.trace_s, folder, template=self._template)
+        worker = Worker(
+            make_tracer, limits.trace_bytes, limits.trace_s, folder, template=self._template, answers=bytes | Refusal
+        )
         self._workers.add(worker)
         try:
             result = worker.call(job, time_s=WALL_PER_CPU * limits.trace_s, stop=self._stopping)
