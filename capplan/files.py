@@ -13,7 +13,7 @@ import stat
 import sysconfig
 import time
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
@@ -208,6 +208,34 @@ def _remove_litter(folder: Path) -> None:
         for path in folder.glob("*".join(_PARTIAL)):
             if time.time() - path.stat().st_mtime > _LONGEST_WRITE_S:
                 path.unlink()
+
+
+@contextlib.contextmanager
+def working_folder(name: str) -> Iterator[Path]:
+    """Make a folder for the files of one task, and remove it, and those that killed processes left of the same name.
+
+    A process holds a lock beside its folder while it lives, whatever its number is and on whichever system.
+    """
+    import shutil  # noqa: PLC0415 - commands that need no such folder do not load them
+    import tempfile  # noqa: PLC0415
+
+    from filelock import FileLock, Timeout  # noqa: PLC0415
+
+    place = Path(tempfile.gettempdir())
+    for left in place.glob(f"capplan-{name}-*.lock"):
+        with contextlib.suppress(Timeout, OSError), FileLock(left, timeout=0):
+            shutil.rmtree(left.with_suffix(""), ignore_errors=True)
+            left.unlink()
+    folder = place / f"capplan-{name}-{secrets.token_hex(8)}"
+    lock = FileLock(folder.with_name(f"{folder.name}.lock"), timeout=0)
+    with lock:
+        try:
+            folder.mkdir(mode=0o700)
+            yield folder
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+            with contextlib.suppress(OSError):  # Windows keeps a file that is open
+                Path(lock.lock_file).unlink()
 
 
 def named_path(words: str | Path) -> Path:

@@ -3,6 +3,9 @@
 import json
 import os
 import stat
+import subprocess
+import sys
+import tempfile
 import threading
 import time
 from pathlib import Path
@@ -10,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from capplan.errors import UsageError
-from capplan.files import replace_whole, write_file
+from capplan.files import replace_whole, working_folder, write_file
 
 PLAN = json.dumps({"schema_version": 1, "model": "a", "fits": []}).encode()
 OTHER_PLAN = json.dumps({"schema_version": 1, "model": "b", "fits": [1], "job": None}).encode()
@@ -203,3 +206,42 @@ def test_a_full_disk_leaves_the_older_answer_whole(tmp_path: Path, monkeypatch: 
         replace_whole(path, OTHER_PLAN)
     assert path.read_bytes() == PLAN
     assert list(tmp_path.iterdir()) == [path]
+
+
+HOLD = """
+import sys, time
+from capplan.files import working_folder
+with working_folder("tried") as folder:
+    (folder / "part").write_text("half")
+    print(folder, flush=True)
+    time.sleep(600)
+"""
+
+
+def test_folders_of_killed_processes_are_removed_by_the_next_and_those_of_living_ones_kept(tmp_path, monkeypatch):
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    held = [
+        subprocess.Popen([sys.executable, "-c", HOLD], stdout=subprocess.PIPE, text=True, env=environment)
+        for _ in range(2)
+    ]
+    try:
+        killed, living = (Path(process.stdout.readline().strip()) for process in held)
+        held[0].kill()
+        held[0].wait()
+        assert (killed / "part").exists()
+        with working_folder("other"):
+            assert killed.exists()  # of another name, whose files may be of use to somebody
+        with working_folder("tried") as mine:
+            assert {path.name for path in tmp_path.iterdir()} == {
+                name for folder in (mine, living) for name in (folder.name, f"{folder.name}.lock")
+            }
+        assert (living / "part").read_text() == "half"
+    finally:
+        for process in held:
+            process.kill()
+            process.wait()
+            process.stdout.close()
+    with working_folder("tried"):
+        assert not living.exists()
+    assert not list(tmp_path.iterdir())

@@ -25,8 +25,10 @@ from capplan.serve.planning.messages import BUG, Outcome, Refusal, Task
 from capplan.serve.settings import Settings
 from capplan.serve.sharing import BusyError, Line, UnwantedError, Wanted
 
-FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.25, 30.0
-"""Pauses before a process that died without an answer is replaced: doubled from the first to the longest. [s]"""
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.25, 5.0
+"""Pauses before a process that died while it started is replaced: doubled from the first to the longest. [s]
+
+One that was ready says by its end nothing of the next one's start. Twelve of the longest fit into a question's time."""
 _LOOK_AGAIN_S = 0.5
 """Time between two looks at an idle process where the system does not report its end. [s]"""
 _TRIES = 2
@@ -152,6 +154,7 @@ class PlannerPool:
                 if not first.done():
                     first.set_result(None)
                 self._ready.add(worker)
+                pause_s = FIRST_PAUSE_S
                 answered = await self._answer_with(worker)
             except WorkerDiedError as died:
                 self._note_loss(died, "while it started")
@@ -162,9 +165,7 @@ class PlannerPool:
                 self._ready.discard(worker)
             await self._in_thread(worker.close)
             self._workers.discard(worker)
-            if answered:
-                pause_s = FIRST_PAUSE_S
-            else:
+            if not answered:
                 await asyncio.sleep(pause_s)
                 pause_s = min(LONGEST_PAUSE_S, 2 * pause_s)
 

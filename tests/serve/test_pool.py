@@ -121,6 +121,27 @@ def test_idle_processes_that_are_killed_are_replaced_also_when_the_new_ones_are_
     run(tmp_path, monkeypatch, work, losses)
 
 
+def test_a_process_that_was_ready_is_replaced_at_once_however_often_it_is_killed(tmp_path, monkeypatch):
+    """Pauses double for processes that cannot start: two planners must not starve because somebody kills them."""
+    pauses: list[float] = []
+    sleep = asyncio.sleep
+
+    async def noted(delay_s: float) -> None:
+        pauses.append(delay_s)
+        await sleep(delay_s)
+
+    async def work(pool: PlannerPool) -> None:
+        for _ in range(5):
+            known = set(pool.pids)
+            for pid in pool.pids:
+                os.kill(pid, signal.SIGKILL)
+            await until(lambda known=known: pool.alive == 2 and not known & set(pool.pids))
+
+    monkeypatch.setattr(asyncio, "sleep", noted)
+    assert len(run(tmp_path, monkeypatch, work)) == 10
+    assert max(pauses) < 2 * pool_module.FIRST_PAUSE_S
+
+
 def test_a_service_whose_processes_cannot_start_says_so(tmp_path, monkeypatch):
     (tmp_path / "broken").touch()
     with pytest.raises(Exception, match="SIGKILL"):

@@ -2,7 +2,6 @@
 
 import json
 import re
-import tempfile
 import xml.etree.ElementTree as ET
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -15,6 +14,7 @@ from capplan.app.price_update.http import Fetcher, FetchError
 from capplan.core.gpus.names import GpuNames
 from capplan.core.gpus.spec import GpuSpec
 from capplan.errors import CapplanError, UnknownNameError
+from capplan.files import working_folder
 from capplan.specs.exports.read import FORMS_BY_NAME, read_catalogue_file, read_document, read_offer_file
 from capplan.specs.exports.rows import Export, Reading, checked
 from capplan.specs.fetched import PART, Fetched, read_fetched, write_fetched
@@ -148,9 +148,9 @@ class _Asking:
         for file in files:
             earlier = [tree for tree in held_before if tree.get(PART, "") == file.part]
             try:
-                with tempfile.TemporaryDirectory(prefix="capplan-prices-") as folder:
+                with working_folder("prices") as folder:
                     validator = before.validators.get(file.part, "") if before else ""
-                    got = self._get(source, file, Path(folder), validator if earlier else "")
+                    got = self._get(source, file, folder, validator if earlier else "")
                     if got is None:
                         unchanged += 1
                         kept += earlier

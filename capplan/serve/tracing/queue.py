@@ -1,14 +1,11 @@
 """The queue of models to trace: bounded, shared between identical requests, each in a process that can be ended."""
 
 import asyncio
-import shutil
-import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from threading import Event
 from typing import Any
 
@@ -16,6 +13,7 @@ from capplan.app.trace_cache import TraceCache
 from capplan.core.ops.flops import check_operators
 from capplan.core.trace.format import load_trace
 from capplan.errors import CapplanError, TraceError
+from capplan.files import working_folder
 from capplan.processes.supervisor import Death, Template, Worker, WorkerDiedError
 from capplan.processes.system import can_fork
 from capplan.processes.worker import UnexpectedError
@@ -242,20 +240,24 @@ class TraceQueue:
         raise BusyError("the processes that traced the model were lost", retry_after_s=5, status=503)
 
     def _trace_once(self, job: TraceJob) -> bytes | Refusal | WorkerDiedError:
-        folder = tempfile.mkdtemp(prefix="capplan-trace-")
         limits = self._limits
-        worker = Worker(
-            make_tracer, limits.trace_bytes, limits.trace_s, folder, template=self._template, answers=bytes | Refusal
-        )
-        self._workers.add(worker)
-        try:
-            result = worker.call(job, time_s=WALL_PER_CPU * limits.trace_s, stop=self._stopping)
-        except WorkerDiedError as died:
-            return died
-        finally:
-            self._workers.discard(worker)
-            worker.close()
-            shutil.rmtree(Path(folder), ignore_errors=True)
+        with working_folder("trace") as folder:
+            worker = Worker(
+                make_tracer,
+                limits.trace_bytes,
+                limits.trace_s,
+                str(folder),
+                template=self._template,
+                answers=bytes | Refusal,
+            )
+            self._workers.add(worker)
+            try:
+                result = worker.call(job, time_s=WALL_PER_CPU * limits.trace_s, stop=self._stopping)
+            except WorkerDiedError as died:
+                return died
+            finally:
+                self._workers.discard(worker)
+                worker.close()
         if isinstance(result, UnexpectedError):
             log("a model could not be traced", error=result.message.partition(":")[0])
             return self._stopped(job, f"its code failed while it was traced ({result.message[:200]})")
