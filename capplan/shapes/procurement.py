@@ -188,6 +188,8 @@ _OFFER = (
     figure("price_known_by", "price.known_by"),
     figure("price_date_is", reads(str | None, lambda row: row.price and row.price.date_is.value)),
     figure("includes_server", reads(bool, lambda row: bool(row.option.purchase and row.option.purchase.includes_server))),
+    figure("server_gpus", reads(int | None, lambda row: row.option.purchase and row.option.purchase.server_gpus),
+        "the GPUs of the server that is quoted and bought whole; null where they are bought one by one"),
     figure("is_marketplace", reads(bool, lambda row: bool(row.option.rent and row.option.rent.is_marketplace))),
     figure("is_beside_sound", reads(bool, lambda row: bool(row.option.rent and row.option.rent.is_beside_sound)),
         "a cheaper offer of weaker evidence beside the sound one of its GPU and term"),

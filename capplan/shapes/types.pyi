@@ -1780,6 +1780,7 @@ class OptionRow(Struct, frozen=True, kw_only=True):
     price_known_by: str | None
     price_date_is: str | None
     includes_server: bool
+    server_gpus: int | None
     is_marketplace: bool
     is_beside_sound: bool
     is_own_beside: bool

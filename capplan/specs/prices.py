@@ -387,6 +387,7 @@ class _PriceReader(Checker):
             tier=tier,
             date_is=date_is,
             includes_server=bool(whole),
+            server_gpus=count if whole and "gpus" in row else None,
             seller_name=named or "",
             quote=quote,
             kind=price_kind,

@@ -151,7 +151,14 @@ def slots_of(option: ProcurementOption, money: CostAssumptions) -> tuple[int, bo
     """Return the GPUs of one of an option's servers or instances, and whether these come only full."""
     if option.rent is not None:
         return option.rent.instance_gpus, True
-    return server_slots(option.sizing.capacity.candidate.form_factor, money)
+    return bought_slots(option.purchase, option.sizing.capacity.candidate.form_factor, money)
+
+
+def bought_slots(purchase: PurchasePrice | None, form_factor: str | None, money: CostAssumptions) -> tuple[int, bool]:
+    """Return the GPUs of one bought server, and whether it comes only full, as one does that is quoted whole."""
+    if purchase is not None and purchase.server_gpus is not None:
+        return purchase.server_gpus, True
+    return server_slots(form_factor, money)
 
 
 def evaluate(case: Case, scenario: Scenario = BASE) -> tuple[ProcurementOption, ...]:
@@ -502,7 +509,7 @@ class _Options:
         return placed.option(fleets, term=price.term, rent=self.varied_rent(price))
 
     def bought(self, price: PurchasePrice) -> ProcurementOption:
-        slots, full = server_slots(self.sizing.capacity.candidate.form_factor, self.money)
+        slots, full = bought_slots(price, self.sizing.capacity.candidate.form_factor, self.money)
         placed, grown = self.in_servers(server_slots=slots, full_servers=full)
         return placed.option((grown[-1],) * len(grown), term=Term.BUY, purchase=self.varied_purchase(price))
 

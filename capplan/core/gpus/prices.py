@@ -354,6 +354,7 @@ def offers_on_demand(prices: Iterable[Price]) -> Mapping[str, int]:
 class PurchasePrice(_KnownPrice):
     """What one GPU costs to buy, on a day; `includes_server` where a server's quote was divided by its GPUs. [USD]
 
+    `server_gpus` is how many GPUs that server holds: it is bought whole. None where cards are sold one by one.
     `seller` describes seller and kind of price, `seller_name` is the seller alone; empty where none is named.
     """
 
@@ -365,6 +366,7 @@ class PurchasePrice(_KnownPrice):
     tier: PriceTier = PriceTier.QUOTED
     date_is: DateKind = DateKind.STATED
     includes_server: bool = False
+    server_gpus: int | None = None
     currency: str = CURRENCY
     seller_name: str = ""
     quote: QuoteTerms = NO_TERMS

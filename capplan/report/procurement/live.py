@@ -315,7 +315,7 @@ def _quote(row: OptionRow) -> dict[str, Any] | None:
     return {
         "day": str(row.price_date), "dateIs": row.price_date_is, "tier": row.price_tier,
         "provider": row.provider, "marketplace": row.is_marketplace, "region": row.region,
-        "instance": row.instance, "includesServer": row.includes_server,
+        "instance": row.instance, "includesServer": row.includes_server, "serverGpus": row.server_gpus,
     }  # fmt: skip
 
 

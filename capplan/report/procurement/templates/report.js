@@ -507,11 +507,11 @@
     /* A changed price in the form of a price file, with the offer, the day and the tier of the price that it replaces. */
     function priceLines({ key, place, value }) {
       const option = byKey.get(key), other = option.others[place], q = other || option.quote, text = JSON.stringify;
-      const price = Number(value), slots = other ? other.slots : option.slots;
+      const price = Number(value), slots = other ? other.slots : option.slots, held = q.serverGpus || 1;
       const head = [`  - currency: USD`, `    tier: ${q.tier}`,
         `    source: {kind: example, title: "changed in the page of a capplan report"}`];
       if (option.term === "buy") {
-        return [...head, `    purchase:`, `      - {gpu: ${text(option.gpu)}, date: ${q.day}, date_is: ${q.dateIs || "stated"}, offer: quote, price: ${price}, gpus: 1,`
+        return [...head, `    purchase:`, `      - {gpu: ${text(option.gpu)}, date: ${q.day}, date_is: ${q.dateIs || "stated"}, offer: quote, price: ${Number((price * held).toPrecision(12))}, gpus: ${held},`
           + ` includes_server: ${q.includesServer || false}${q.provider ? `, seller: ${text(q.provider)}` : ""}}`];
       }
       return [...head, `    provider: ${text(q.provider)}`, `    marketplace: ${q.marketplace || false}`, `    date: ${q.day}`, `    date_is: ${q.dateIs || "stated"}`,
