@@ -214,6 +214,8 @@ def compare(
     providers: Sequence[str] | str | None = ...,
     regions: Sequence[str] | str | None = ...,
     currency: str | None = ...,
+    buyer: str | None = ...,
+    deducts_vat: bool = ...,
     priced: bool = ...,
     max_usd_per_hour: float | None = ...,
     energy: bool = ...,
@@ -263,6 +265,8 @@ def compare(
         providers: Only GPUs that this provider rents, at its prices; repeatable.
         regions: Only offers in this region, country (de) or area (eu); repeatable.
         currency: Also write the cost in this currency, with VAT: EUR at a dated reference rate, or EUR=1.08 at your own price in USD. That of regions by default.
+        buyer: Country in which your company is established, such as de: its VAT and currency count.
+        deducts_vat: You deduct VAT: it is not a cost.
         priced: Only GPUs with an on-demand price.
         max_usd_per_hour: Only GPUs whose smallest machine is rented for at most this an hour.
         energy: Show the power of the GPUs and the joules of a sample, or of an output token.
@@ -492,6 +496,8 @@ def make_report(
     certainty_fraction: float | str | None = ...,
     max_price_age_days: float | None = ...,
     currency: str | None = ...,
+    buyer: str | None = ...,
+    deducts_vat: bool = ...,
     utilization_fraction: float = ...,
     training: Training | bool | None = ...,
 ) -> _ReportShown:
@@ -560,6 +566,8 @@ def make_report(
         certainty_fraction: Share of scenarios that every fleet is sized for; 90% by default.
         max_price_age_days: Prices that are older count as old, and are not recommended without saying so; 180 by default.
         currency: Also write the cost in this currency, with VAT: EUR at a dated reference rate, or EUR=1.08 at your own price in USD. That of regions by default.
+        buyer: Country in which your company is established, such as de: its VAT and currency count.
+        deducts_vat: You deduct VAT: it is not a cost.
         utilization_fraction: Share of usable memory that may be filled.
 
     Raises:
@@ -807,6 +815,8 @@ def plan(
     providers: Sequence[str] | str | None = ...,
     regions: Sequence[str] | str | None = ...,
     currency: str | None = ...,
+    buyer: str | None = ...,
+    deducts_vat: bool = ...,
     priced: bool = ...,
     max_usd_per_hour: float | None = ...,
     strict: bool = ...,
@@ -868,6 +878,8 @@ def plan(
         providers: Only GPUs that this provider rents, at its prices; repeatable.
         regions: Only offers in this region, country (de) or area (eu); repeatable.
         currency: Also write the cost in this currency, with VAT: EUR at a dated reference rate, or EUR=1.08 at your own price in USD. That of regions by default.
+        buyer: Country in which your company is established, such as de: its VAT and currency count.
+        deducts_vat: You deduct VAT: it is not a cost.
         priced: Only GPUs with an on-demand price.
         max_usd_per_hour: Only GPUs whose smallest machine is rented for at most this an hour.
         strict: Refuse a model with operators that could not be counted.

@@ -264,12 +264,14 @@ def plan(
     years: int = ...,
     hours_of_use: str | None = ...,
     days_per_week: int = ...,
-    api_usd_per_million_tokens: tuple[float, float] | str | None = ...,
+    api_usd_per_million_tokens: tuple[float, ...] | str | None = ...,
     max_usd_per_hour: float | None = ...,
     budget_usd_per_month: float | str | None = ...,
     providers: Sequence[str] | str | None = ...,
     regions: Sequence[str] | str | None = ...,
     currency: str | None = ...,
+    buyer: str | None = ...,
+    deducts_vat: bool = ...,
     energy: bool = ...,
     power_limit_w: float | str | None = ...,
     power_calibration: str | Path | None = ...,
@@ -345,12 +347,14 @@ def plan(
         years: Years that rent and purchase are compared over.
         hours_of_use: Hours of a day with load, such as 8-18 or 22-6: rents by the hour are paid then; all by default.
         days_per_week: Days of a week with load.
-        api_usd_per_million_tokens: USD that an API asks per million input and output tokens: 0.6,2.4.
+        api_usd_per_million_tokens: USD that an API asks per million input and output tokens: 0.6,2.4; with that of cached input: 0.6,0.06,2.4.
         max_usd_per_hour: Most rent of all machines an hour.
         budget_usd_per_month: Most rent of all machines a month, such as 10k.
         providers: Only GPUs that this provider rents, at its prices; repeatable.
         regions: Only offers in this region, country (de) or area (eu); repeatable.
         currency: Also write the cost in this currency, with VAT: EUR at a dated reference rate, or EUR=1.08 at your own price in USD. That of regions by default.
+        buyer: Country in which your company is established, such as de: its VAT and currency count.
+        deducts_vat: You deduct VAT: it is not a cost.
         energy: Show the power of the GPUs and the joules of a sample, or of an output token.
         power_limit_w: A power limit that is set on each GPU (nvidia-smi -pl), such as 300W: the time and energy under it.
         power_calibration: What your own GPUs draw: a file of `capplan calibrate power -o FILE`.
@@ -800,6 +804,8 @@ def fleet(
     providers: Sequence[str] | str | None = ...,
     regions: Sequence[str] | str | None = ...,
     currency: str | None = ...,
+    buyer: str | None = ...,
+    deducts_vat: bool = ...,
     max_usd_per_hour: float | None = ...,
     budget_usd_per_month: float | str | None = ...,
     energy: bool = ...,
@@ -817,6 +823,8 @@ def fleet(
         providers: Only GPUs that this provider rents, at its prices; repeatable.
         regions: Only offers in this region, country (de) or area (eu); repeatable.
         currency: Also write the cost in this currency, with VAT: EUR at a dated reference rate, or EUR=1.08 at your own price in USD. That of regions by default.
+        buyer: Country in which your company is established, such as de: its VAT and currency count.
+        deducts_vat: You deduct VAT: it is not a cost.
         max_usd_per_hour: Most rent of all machines an hour.
         budget_usd_per_month: Most rent of all machines a month, such as 10k.
         energy: Show the power of the GPUs and the joules of a sample, or of an output token.
@@ -1152,6 +1160,8 @@ def train_plan(
     providers: Sequence[str] | str | None = ...,
     regions: Sequence[str] | str | None = ...,
     currency: str | None = ...,
+    buyer: str | None = ...,
+    deducts_vat: bool = ...,
     specs: Sequence[str | Path] | str | None = ...,
     calibration: str | Path | None = ...,
 ) -> _TrainingPlanShown:
@@ -1199,6 +1209,8 @@ def train_plan(
         providers: Only GPUs that this provider rents, at its prices; repeatable.
         regions: Only offers in this region, country (de) or area (eu); repeatable.
         currency: Also write the cost in this currency, with VAT: EUR at a dated reference rate, or EUR=1.08 at your own price in USD. That of regions by default.
+        buyer: Country in which your company is established, such as de: its VAT and currency count.
+        deducts_vat: You deduct VAT: it is not a cost.
         specs: Own GPU specs, laid over the built-in ones.
         calibration: Constants of training other than the shipped ones.
 

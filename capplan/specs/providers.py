@@ -120,6 +120,18 @@ class Providers:
             },
         )
 
+    def country(self, words: str) -> Country:
+        """Return a country by its code or name.
+
+        Raises:
+            UnknownNameError: there is no such country.
+        """
+        asked = words.strip().lower()
+        for country in self.countries.values():
+            if asked in (country.code, country.name.lower()):
+                return country
+        raise UnknownNameError("country", words, [country.code for country in self.countries.values()])
+
     def countries_in(self, regions: Sequence[str]) -> tuple[Country, ...]:
         """Return the countries that names of countries, areas and providers' regions stand for."""
         words = {name.lower() for name in regions}

@@ -206,7 +206,11 @@ def place_words(countries: Iterable[Country]) -> frozenset[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalAmount:
-    """An amount in another currency, and the value-added tax of the country where the machines stand.
+    """An amount in another currency, and the value-added tax that the buyer owes.
+
+    Between businesses it is owed where the buyer is established, whoever sells: the buyer accounts for it (Council
+    Directive 2006/112/EC, articles 44 and 196; from memory). Where the buyer is not stated, the tax is that of the
+    machines' country.
 
     Attributes:
         currency: ISO 4217.
@@ -215,6 +219,8 @@ class LocalAmount:
         country: The country's code, None where it is not known.
         usd_per_unit: What a unit of the currency costs. [USD]
         rate_day: The day of that rate; None for the user's own.
+        is_reverse_charge: True if the machines stand in another country than the buyer, who owes the own tax.
+        is_deductible: True if the buyer deducts the tax, which then costs nothing.
     """
 
     currency: str
@@ -223,6 +229,8 @@ class LocalAmount:
     country: str | None
     usd_per_unit: float
     rate_day: date | None
+    is_reverse_charge: bool = False
+    is_deductible: bool = False
 
     @property
     def with_vat(self) -> float | None:
@@ -232,24 +240,33 @@ class LocalAmount:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalCurrency:
-    """A currency in which an answer's amounts stand beside US dollars, with the tax of countries by their codes."""
+    """A currency in which an answer's amounts stand beside US dollars, with the tax of countries by their codes.
+
+    `buyer` is the country in which the buyer is established, None where that is not stated.
+    """
 
     code: str
     usd_per_unit: float
     rate_day: date | None = None
     vat_fractions: Mapping[str, float] = field(default_factory=dict)
+    buyer: str | None = None
+    deducts_vat: bool = False
 
     def amount(self, usd: float, *, country: str | None) -> LocalAmount:
         """Return an amount in this currency.
 
         Args:
             usd: The amount. [USD]
+            country: Where the machines stand; None where that is not known, as of what is bought.
         """
+        taxed = self.buyer or country
         return LocalAmount(
             currency=self.code,
             amount=usd / self.usd_per_unit,
-            vat_fraction=None if country is None else self.vat_fractions.get(country),
-            country=country,
+            vat_fraction=None if taxed is None else self.vat_fractions.get(taxed),
+            country=taxed,
             usd_per_unit=self.usd_per_unit,
             rate_day=self.rate_day,
+            is_reverse_charge=None not in (self.buyer, country) and self.buyer != country,
+            is_deductible=self.deducts_vat,
         )

@@ -232,13 +232,11 @@ def software_words(rows: Sequence[OptionRow]) -> list[str]:
 
 
 def local_cards(local: LocalCurrency | None, usd_per_year: float, country: str | None) -> list[KeyFigure]:
-    """Return what a cost comes to in another currency with the tax of the place; nothing without one."""
+    """Return what a cost comes to in another currency with the tax that the buyer owes; nothing without one."""
     if local is None:
         return []
     cost = local.amount(usd_per_year, country=country)
-    taxed = "VAT not known"
-    if cost.with_vat is not None and cost.vat_fraction is not None and country is not None:
-        taxed = f"{figures.headline_money(cost.with_vat)} with {100 * cost.vat_fraction:.3g} % VAT of {country.upper()}"
+    taxed = figures.tax_words(cost, figures.headline_money)
     day = "your rate" if cost.rate_day is None else f"reference rate of {cost.rate_day}"
     rate = f"1 {cost.currency} = {cost.usd_per_unit:.4f} USD, {day}"
     return [

@@ -11,6 +11,7 @@ from capplan.core.gpus.names import Match, differences
 from capplan.core.gpus.prices import DateKind, Price, PurchasePrice, Term
 from capplan.core.gpus.sheet import GpuSheet
 from capplan.core.gpus.spec import Figure, GpuSpec, PeakKind, Source
+from capplan.report.procurement.figures import tax_words
 from capplan.report.sections import (
     Align,
     Block,
@@ -355,12 +356,8 @@ def _figures(amount: float) -> str:
 
 
 def local_words(local: LocalAmount, *, unit: str = "/h") -> str:
-    """Write a cost in another currency, with the tax of the place and the rate of exchange."""
-    taxed = "VAT not known"
-    if local.vat_fraction is not None and local.with_vat is not None:
-        taxed = (
-            f"{_figures(local.with_vat)} with {100 * local.vat_fraction:.3g} % VAT of {(local.country or '').upper()}"
-        )
+    """Write a cost in another currency, with the tax that is owed and the rate of exchange."""
+    taxed = tax_words(local, _figures)
     day = "your rate" if local.rate_day is None else f"reference rate of {local.rate_day}"
     rate = f"1 {local.currency} = {local.usd_per_unit:.4f} USD, {day}"
     return f"{_figures(local.amount)} {local.currency}{unit}, {taxed} ({rate})"

@@ -564,14 +564,31 @@ class CurrencyFields(OfferFields):
             metavar="CODE", topic=Topic.PRICES, doors=EVERYWHERE,
         ),
     ] = None  # fmt: skip
+    buyer: Annotated[
+        Name | None,
+        Option(
+            help="Country in which your company is established, such as de: its VAT and currency count.",
+            metavar="COUNTRY", topic=Topic.PRICES, doors=EVERYWHERE,
+        ),
+    ] = None  # fmt: skip
+    deducts_vat: Annotated[
+        bool,
+        Option(help="You deduct VAT: it is not a cost.", flags=("--vat-deductible",), topic=Topic.PRICES,
+            doors=EVERYWHERE),
+    ] = False  # fmt: skip
 
     def local_currency(self) -> "LocalCurrency | None":
-        """Return the currency asked for, else that of the regions; None for US dollars alone."""
+        """Return the currency asked for, else the buyer's, else that of the regions; None for US dollars alone."""
         from capplan.specs.providers import load_providers
 
-        if self.currency is None and not self.regions:
+        providers = load_providers()
+        buyer = None if self.buyer is None else providers.country(self.buyer)
+        if self.currency is None and buyer is None and not self.regions:
             return None
-        return load_providers().local_currency(self.currency, regions=self.regions)
+        local = providers.local_currency(self.currency, regions=self.regions if buyer is None else (buyer.code,))
+        if local is None:
+            return None
+        return replace(local, buyer=buyer.code if buyer else None, deducts_vat=self.deducts_vat)
 
 
 @dataclass(frozen=True, kw_only=True)

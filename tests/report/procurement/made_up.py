@@ -3,6 +3,7 @@
 import base64
 import gzip
 import json
+from dataclasses import replace
 from datetime import date
 from functools import cache
 from pathlib import Path
@@ -13,6 +14,7 @@ from capplan.app.procurement.candidates import candidates_of
 from capplan.core.economics.constraints import ReportLoad
 from capplan.core.economics.decide import Answer, decide
 from capplan.core.economics.evidence import Standards
+from capplan.core.gpus.machines import LocalCurrency
 from capplan.report.procurement.render import render_report
 from capplan.report.procurement.types import Report
 from capplan.shapes.plan import certain_gpus, read_plan
@@ -132,10 +134,14 @@ def made_answer(load: str) -> Answer:
 
 
 def made_report(
-    load: str | Path | None = "image-service", *, names: tuple[str, ...] = ("toynet",), mode: str = "inference"
+    load: str | Path | None = "image-service",
+    *,
+    names: tuple[str, ...] = ("toynet",),
+    mode: str = "inference",
+    local: LocalCurrency | None = None,
 ) -> Report:
     """A report on made-up speeds: an example's load by its name, a load file, or none."""
-    return _made_report(load, names, mode) if isinstance(load, Path) else _example_report(load, names)
+    return _made_report(load, names, mode, local) if isinstance(load, Path) else _example_report(load, names)
 
 
 @cache
@@ -143,7 +149,9 @@ def _example_report(load: str | None, names: tuple[str, ...]) -> Report:
     return _made_report(load, names, "training" if load == "training" else "inference")
 
 
-def _made_report(load: str | Path | None, names: tuple[str, ...], mode: str) -> Report:
+def _made_report(
+    load: str | Path | None, names: tuple[str, ...], mode: str, local: LocalCurrency | None = None
+) -> Report:
     gpus = load_gpus()
     prices = load_prices(gpus)
     path = EXAMPLES / f"{load}.load.yaml" if isinstance(load, str) else load
@@ -155,7 +163,7 @@ def _made_report(load: str | Path | None, names: tuple[str, ...], mode: str) -> 
         gpus=gpus,
         rents=prices.hourly,
         purchases=prices.purchase,
-        circumstances=CIRCUMSTANCES,
+        circumstances=replace(CIRCUMSTANCES, local=local),
     )
 
 

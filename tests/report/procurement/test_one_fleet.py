@@ -4,11 +4,14 @@ import csv
 import io
 import random
 import re
+import shutil
+import subprocess
 from pathlib import Path
 
 import openpyxl
 import pytest
 
+from capplan.core.gpus.machines import LocalCurrency
 from capplan.report.procurement import figures
 from capplan.report.procurement.render import render_report
 from capplan.report.procurement.types import Report
@@ -18,7 +21,9 @@ from tests.report.procurement.made_up import made_report
 pytestmark = pytest.mark.slow
 
 near = pytest.approx
-DAILY, NIGHTLY = 4, 200
+DAILY, NIGHTLY = 4, 300
+CURRENCIES = (None, ("EUR", 1.16), ("GBP", 1.34), ("JPY", 0.0065))
+"""Currencies that a report's cost also stands in, with their price in USD at a rate of the buyer's."""
 
 
 def random_load(seed: int) -> str:
@@ -42,7 +47,7 @@ def random_load(seed: int) -> str:
         lines.append("allow_spot: true")
     rest = [f"certainty: {draw.choice([0.5, 0.8, 0.9, 0.99])}", f"terms: {draw.choice(['rent', 'both'])}"]
     if draw.random() < 0.3:
-        rest.append("allow: {regions: [us]}")
+        rest.append(f"allow: {{regions: [{draw.choice(['us', 'eu', 'europe'])}]}}")
     rest += ["assumptions:", f"  years: {draw.choice([3, 5])}", f"  discount_fraction: {draw.choice([0.03, 0.1])}"]
     return "\n".join([f"{kind}:", *(f"  {line}" for line in lines), *rest]) + "\n"
 
@@ -53,10 +58,14 @@ def random_load(seed: int) -> str:
 def test_the_amount_of_the_headline_stands_in_every_format_and_inside_its_interval(seed: int, tmp_path: Path) -> None:
     load = tmp_path / "random.load.yaml"
     load.write_text(random_load(seed))
-    report = made_report(load, mode="training" if seed % 4 == 3 else "inference")
+    currency = CURRENCIES[seed // 4 % len(CURRENCIES)]
+    local = currency and LocalCurrency(code=currency[0], usd_per_unit=currency[1])
+    report = made_report(load, mode="training" if seed % 4 == 3 else "inference", local=local)
     [model] = report.models
     choice = model.option(model.verdict.choice)
-    assert choice is not None, load.read_text()
+    if choice is None:
+        _assert_nothing_is_signed(report)
+        return
     amount = choice.cost_usd_per_year
     assert amount is not None
     verdict = model.verdict
@@ -72,6 +81,35 @@ def test_the_amount_of_the_headline_stands_in_every_format_and_inside_its_interv
     _assert_in_csv_and_json(report, choice)
     _assert_in_tables(report, choice)
     _assert_in_workbook(report, choice)
+    if shutil.which("pdftotext"):
+        _assert_in_pdf(report, choice, tmp_path)
+    if local is not None:
+        own = f"{figures.headline_money(amount / local.usd_per_unit)} {local.code}"
+        assert all(own in str(render_report(report, extension)) for extension in (".html", ".md"))
+
+
+def _assert_nothing_is_signed(report: Report) -> None:
+    """Where no option keeps what is admitted, every format has the one sentence that says so, and no amount to sign."""
+    sentence = report.models[0].verdict.sentence
+    assert sentence.startswith("No option for toynet")
+    assert sentence in str(render_report(report, ".md"))
+    assert sentence in str(render_report(report, ".html"))
+    rows = csv.DictReader(io.StringIO(str(render_report(report, ".csv"))))
+    assert not [row for row in rows if row["recommended"] == "True"]
+
+
+def _assert_in_pdf(report: Report, choice: OptionRow, folder: Path) -> None:
+    """Page one names the fleet and its amount, and the line for the signature; no page is blank."""
+    content = render_report(report, ".pdf")
+    assert isinstance(content, bytes)
+    (folder / "report.pdf").write_bytes(content)
+    done = subprocess.run(["pdftotext", str(folder / "report.pdf"), "-"], capture_output=True, check=True, text=True)
+    pages = done.stdout.split("\f")[:-1]
+    first = " ".join(pages[0].split())
+    assert f"{choice.gpus} × {choice.gpu_name}" in first
+    assert f"{figures.headline_money(choice.cost_usd_per_year)} USD" in first
+    assert "Approved by" in first
+    assert min(len(page.split()) for page in pages) > 10  # the foot of a page has ten words at most
 
 
 def _assert_every_fleet_is_sized_for_what_is_asked(report: Report, options: tuple[OptionRow, ...]) -> None:

@@ -114,6 +114,12 @@ def test_a_cost_in_the_buyer_s_currency_has_the_tax_of_the_place() -> None:
     # 10,000 USD at 1.25 USD a euro are 8,000 EUR, 9,520 with 19 %.
     assert (known.label, known.figure) == ("Cost per year in EUR", "8,000 EUR")
     assert known.note == "9,520 with 19 % VAT of DE; 1 EUR = 1.2500 USD, your rate"
+    (charged,) = local_cards(replace(local, buyer="de"), 10_000, "pl")  # the buyer's tax, whoever sells
+    assert charged.note.startswith("9,520 with 19 % VAT of DE, which the buyer accounts for (reverse charge);")
+    (bought,) = local_cards(replace(local, buyer="de"), 10_000, None)  # a purchase has no place
+    assert bought.note.startswith("9,520 with 19 % VAT of DE;")
+    (deducted,) = local_cards(replace(local, buyer="de", deducts_vat=True), 10_000, "de")
+    assert deducted.note.startswith("19 % VAT of DE is deducted, and no cost;")
     (unknown,) = local_cards(local, 10_000, None)
     assert unknown.note.startswith("VAT not known")
     assert local_cards(None, 10_000, "de") == []
