@@ -46,14 +46,11 @@ class ServerlessOffers:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TokenPrice:
-    """What a provider asks for a million tokens of prompts and answers of a model, and of cached prompts. [USD]"""
+class ApiPrice:
+    """What is asked for a million tokens of prompts and answers, and of cached prompts, None if not stated. [USD]"""
 
-    model: str
-    provider: str
     input: float
     output: float
-    checked: date
     cached: float | None = None
 
     def usd_per_request(self, *, input_len: float, output_len: float, cached_fraction: float) -> float:
@@ -61,6 +58,15 @@ class TokenPrice:
         cached = self.input if self.cached is None else self.cached
         prompt = input_len * ((1.0 - cached_fraction) * self.input + cached_fraction * cached)
         return (prompt + output_len * self.output) / 1e6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenPrice(ApiPrice):
+    """What a provider asks for the tokens of a model, read on a day."""
+
+    model: str
+    provider: str
+    checked: date
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -41,9 +41,9 @@ from capplan.verbs.statement.words import (
 
 if TYPE_CHECKING:
     from capplan.app.deployments import Deployments
+    from capplan.core.gpus.by_use import ApiPrice
     from capplan.core.power import PowerLaw
     from capplan.llm.core.deployment import NamedDeployment
-    from capplan.llm.core.fleet.money import ApiPrice
     from capplan.llm.core.fleet.token_load import TokenLoad
     from capplan.llm.core.model_query import LanguageModel
     from capplan.llm.core.serving.asked import Speculation
@@ -856,10 +856,11 @@ class MoneyFields:
     ] = None  # fmt: skip
     days_per_week: Annotated[int, Meta(ge=1, le=7), Option(help="Days of a week with load.", shows_default=True)] = 7
     api_usd_per_million_tokens: Annotated[
-        tuple[float, float] | None,
+        tuple[float, ...] | None,
         Option(
-            help="USD that an API asks per million input and output tokens: 0.6,2.4.", flags=("--api-price",),
-            metavar="IN,OUT", words=TOKEN_PRICES,
+            help="USD that an API asks per million input and output tokens: 0.6,2.4; with that of cached input: "
+            "0.6,0.06,2.4.",
+            flags=("--api-price",), metavar="IN[,CACHED],OUT", words=TOKEN_PRICES,
         ),
     ] = None  # fmt: skip
 
@@ -875,10 +876,12 @@ class MoneyFields:
 
     def api(self) -> "ApiPrice | None":
         """Return the price of an API to compare with; None for none."""
-        from capplan.llm.core.fleet.money import ApiPrice
+        from capplan.core.gpus.by_use import ApiPrice
 
         asked = self.api_usd_per_million_tokens
-        return None if asked is None else ApiPrice(usd_per_million_input=asked[0], usd_per_million_output=asked[1])
+        if asked is None:
+            return None
+        return ApiPrice(input=asked[0], output=asked[-1], cached=asked[1] if len(asked) > 2 else None)
 
     def check_money(self) -> None:
         """Refuse, before anything is searched, what cannot be counted."""

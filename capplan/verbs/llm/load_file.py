@@ -122,8 +122,12 @@ def _as_option(field: Field, value: Any) -> Any:
     if field.name == "rate_per_s" and isinstance(value, str):
         rate = per_second(value)
         return value if rate is None else rate
-    if field.name == "api_usd_per_million_tokens" and isinstance(value, dict) and set(value) == {"input", "output"}:
-        return [value["input"], value["output"]]
+    if (
+        field.name == "api_usd_per_million_tokens"
+        and isinstance(value, dict)
+        and {"input", "output"} <= set(value) <= {"input", "cached", "output"}
+    ):
+        return [value[name] for name in ("input", "cached", "output") if name in value]
     if field.option.words is None and isinstance(value, str) and float in field.kinds:
         share = _SHARE.fullmatch(value)
         return value if share is None else float(share[1]) / 100

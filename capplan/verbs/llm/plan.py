@@ -1,7 +1,7 @@
 """`llm plan`: which deployments of a language model carry a load within limits, the cheapest first."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,7 +12,7 @@ from capplan.verbs.statement.fields import from_fields
 
 if TYPE_CHECKING:
     from capplan.app.deployments import Deployments
-    from capplan.core.gpus.by_use import TokenPrice
+    from capplan.core.gpus.by_use import ApiPrice, TokenPrice
     from capplan.core.gpus.prices import Price
     from capplan.core.gpus.spec import GpuSpec
     from capplan.core.power import PowerLaw
@@ -113,7 +113,7 @@ def _ways(search: "Search", found: "PlannedFleet", question: LlmPlanQuestion, we
     from capplan.specs.scalers import load_presets
     from capplan.verbs.llm.start import start_of_fit
 
-    preset, stated = load_presets()["keda"], question.api_usd_per_million_tokens
+    preset, stated = load_presets()["keda"], question.api()
     tokens = load_token_prices().prices
     if stated is not None:
         tokens = (stated_token_price(search.model.architecture.name, stated),)
@@ -134,12 +134,12 @@ def _ways(search: "Search", found: "PlannedFleet", question: LlmPlanQuestion, we
     return replace(ways, notes=_ways_notes(question, found))
 
 
-def stated_token_price(model: str, stated: "tuple[float, float]") -> "TokenPrice":
+def stated_token_price(model: str, stated: "ApiPrice") -> "TokenPrice":
     """Return the price of an API that a question states."""
     from capplan.clock import today
     from capplan.core.gpus.by_use import TokenPrice
 
-    return TokenPrice(model=model, provider="the stated API", input=stated[0], output=stated[1], checked=today())
+    return TokenPrice(model=model, provider="the stated API", checked=today(), **asdict(stated))
 
 
 def _ways_notes(question: LlmPlanQuestion, found: "PlannedFleet") -> tuple[str, ...]:
@@ -187,7 +187,10 @@ def plan_fleet(search: "Search", money: MoneyFields, prices: "Prices") -> "Plann
     law = search.power_law or load_power_law()
     drawn = best.energy or search.energy(search.find(search.words_of(best)), best, law)
     offers = _offers_of(search.find_gpu(best.gpu), prices, network_bytes_per_s=search.question.network_bytes_per_s)
-    counted_money = _fleet_money(best, search.find_gpu(best.gpu), offers, money, energy=drawn, law=law)
+    cached = search.question.load.prefix_fraction
+    counted_money = _fleet_money(
+        best, search.find_gpu(best.gpu), offers, money, energy=drawn, law=law, cached_fraction=cached
+    )
     return PlannedFleet(plan=plan, money=counted_money, launch=launch_of(best, search))
 
 
@@ -199,6 +202,7 @@ def _fleet_money(
     *,
     energy: "ServingEnergy | None",
     law: "PowerLaw",
+    cached_fraction: float,
 ) -> "FleetMoney":
     """Return what a deployment costs by every term, over the years."""
     from capplan.core.economics.cost import CardDraw
@@ -230,7 +234,7 @@ def _fleet_money(
         joules_per_output_token=(
             None if card is None else joules_per_output_token(fit, card, money, form_factor=gpu.form_factor)
         ),
-        api=compare_with_api(fit, api) if api else None,
+        api=compare_with_api(fit, api, cached_fraction=cached_fraction) if api else None,
         growth_fraction=growth,
         counted_years=question.years,
         usd_per_kwh=money.usd_per_kwh,

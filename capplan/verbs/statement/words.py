@@ -363,25 +363,28 @@ CHANGE = Words(python="float | str", read=_read_change, write=lambda value: f"{1
 """A share by which something grows: 50%, 0.5, -10%."""
 
 
-def _read_token_prices(given: Any, what: str) -> tuple[float, float]:
+def _read_token_prices(given: Any, what: str) -> tuple[float, ...]:
     pieces = given.split(",") if isinstance(given, str) else given
     try:
         amounts = [float(piece) for piece in pieces]
     except (ValueError, TypeError):
         amounts = []
-    if len(amounts) != 2 or not all(0 <= amount < 1e6 for amount in amounts) or not sum(amounts) > 0:
-        raise UsageError(f"{what} {given}: write USD per million input and output tokens, such as 0.6,2.4.")
-    return amounts[0], amounts[1]
+    if len(amounts) not in (2, 3) or not all(0 <= amount < 1e6 for amount in amounts) or not sum(amounts) > 0:
+        raise UsageError(
+            f"{what} {given}: write USD per million input and output tokens, such as 0.6,2.4, or with that of cached "
+            "input between them: 0.6,0.06,2.4."
+        )
+    return tuple(amounts)
 
 
 TOKEN_PRICES = Words(
-    python="tuple[float, float] | str",
+    python="tuple[float, ...] | str",
     read=_read_token_prices,
-    write="{0[0]:g},{0[1]:g}".format,
-    wire=Annotated[list[float], Meta(min_length=2, max_length=2)] | _Text,
+    write=lambda amounts: ",".join(f"{amount:g}" for amount in amounts),
+    wire=Annotated[list[float], Meta(min_length=2, max_length=3)] | _Text,
     to_wire=list,
 )
-"""What an API asks per million input and per million output tokens in US dollars: 0.6,2.4."""
+"""What an API asks per million input and output tokens in US dollars, that of cached input between: 0.6,0.06,2.4."""
 
 
 _MOST_LENGTHS, _LONGEST = 100_000, 10**8

@@ -15,8 +15,9 @@ from capplan.core.economics.cost import (
     cost_of_renting,
     fleet_energy,
 )
-from capplan.core.economics.options import server_of, server_slots
+from capplan.core.economics.options import bought_slots, server_of, server_slots
 from capplan.core.formulas import HOURS_PER_YEAR, SECONDS_PER_HOUR, hours_at_level
+from capplan.core.gpus.by_use import ApiPrice
 from capplan.core.gpus.machines import LocalAmount, LocalCurrency
 from capplan.core.gpus.prices import COMMITMENT_YEARS, Price, PriceTier, PurchasePrice, Term
 from capplan.core.numbers import ceil_guarded
@@ -197,7 +198,7 @@ def _bought(
 ) -> PaymentOption:
     purchase = offers.purchase
     assert purchase is not None  # the caller checked that there is one
-    slots, only_full = server_slots(offers.form_factor, money)
+    slots, only_full = bought_slots(purchase, offers.form_factor, money)
     servers = ceil(fleets[-1].gpus / slots)
     gpus = servers * slots if only_full else fleets[-1].gpus
     is_workstation = offers.is_for_desks and servers == 1
@@ -214,7 +215,7 @@ def _bought(
             gpus=gpus,
             servers=servers,
             price=purchase,
-            chassis_usd=money.chassis_usd_sxm if only_full else money.chassis_usd_pcie,
+            chassis_usd=server_of(offers.form_factor, money).chassis_usd,
             energy=energy_of(
                 fit,
                 card,
@@ -262,18 +263,6 @@ def joules_per_output_token(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ApiPrice:
-    """What an API asks for a million tokens of prompts and of answers. [USD]"""
-
-    usd_per_million_input: float
-    usd_per_million_output: float
-
-    def usd_per_request(self, *, input_len: float, output_len: float) -> float:
-        """Return the price of one request. [USD]"""
-        return (input_len * self.usd_per_million_input + output_len * self.usd_per_million_output) / 1e6
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ApiComparison:
     """An API's price beside a fleet of one's own.
 
@@ -286,8 +275,10 @@ class ApiComparison:
     break_even_per_s: float | None
 
 
-def compare_with_api(fit: DeploymentFit, price: ApiPrice) -> ApiComparison | None:
+def compare_with_api(fit: DeploymentFit, price: ApiPrice, *, cached_fraction: float = 0.0) -> ApiComparison | None:
     """Compare an API's price with the rent of a deployment; None if no rent is known.
+
+    `cached_fraction` is the share of the prompts' tokens that an earlier request held, which the API sells for less.
 
     With R replicas the fleet costs the same up to R times the rate of one; the break-even load is the first at which
     the API asks as much as the replicas that the load needs, redundancy included.
@@ -295,7 +286,9 @@ def compare_with_api(fit: DeploymentFit, price: ApiPrice) -> ApiComparison | Non
     hourly = fit.usd_per_hour
     if hourly is None:
         return None
-    each = price.usd_per_request(input_len=fit.input_len, output_len=fit.output_len) * SECONDS_PER_HOUR
+    each = SECONDS_PER_HOUR * price.usd_per_request(
+        input_len=fit.input_len, output_len=fit.output_len, cached_fraction=cached_fraction
+    )
     return ApiComparison(
         usd_per_hour=each * fit.rate_per_s,
         fleet_usd_per_hour=hourly,

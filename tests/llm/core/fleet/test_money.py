@@ -6,10 +6,10 @@ from datetime import date
 import pytest
 
 from capplan.core.economics.cost import CardDraw, RentedCost
+from capplan.core.gpus.by_use import ApiPrice
 from capplan.core.gpus.prices import Price, Term
 from capplan.core.serving.load import days_in_use, levels_of
 from capplan.llm.core.fleet.money import (
-    ApiPrice,
     HoursOfUse,
     Offers,
     compare_with_api,
@@ -134,7 +134,7 @@ def test_the_price_of_a_token_over_the_years_counts_what_is_served() -> None:
     ],
 )
 def test_the_break_even_load_pays_for_the_replicas_that_it_needs(redundancy: int, break_even: float) -> None:
-    price = ApiPrice(usd_per_million_input=0.1, usd_per_million_output=1.0)
+    price = ApiPrice(input=0.1, output=1.0)
     # 1,000 x 0.1 + 100 x 1.0 = 200 USD per million requests.
     found = compare_with_api(fit(replicas=4 + redundancy), price)
     assert found is not None
@@ -142,9 +142,20 @@ def test_the_break_even_load_pays_for_the_replicas_that_it_needs(redundancy: int
     assert found.break_even_per_s == pytest.approx(break_even)
 
 
+def test_an_api_sells_prefix_hits_at_its_price_of_cached_tokens() -> None:
+    # Of 1,000 prompt tokens 700 are cached: 300 x 0.6 + 700 x 0.06 + 100 x 2.4 = 462 USD per million requests; where
+    # no price of cached tokens is stated, 1,000 x 0.6 + 100 x 2.4 = 840.
+    price = ApiPrice(input=0.6, cached=0.06, output=2.4)
+    found = compare_with_api(fit(), price, cached_fraction=0.7)
+    plain = compare_with_api(fit(), replace(price, cached=None), cached_fraction=0.7)
+    assert found is not None
+    assert plain is not None
+    assert found.usd_per_hour / plain.usd_per_hour == pytest.approx(462 / 840)
+
+
 def test_an_api_that_asks_less_than_a_full_replica_costs_is_never_beaten() -> None:
     # 4 requests a second at 1.1e-4 USD are 1.58 USD/h, less than 2.5.
-    found = compare_with_api(fit(), ApiPrice(usd_per_million_input=0.1, usd_per_million_output=0.1))
+    found = compare_with_api(fit(), ApiPrice(input=0.1, output=0.1))
     assert found is not None
     assert found.break_even_per_s is None
 
@@ -153,4 +164,4 @@ def test_a_fleet_without_a_price_has_no_money() -> None:
     bare = fit(rent=None)
     assert bare.usd_per_million_output_tokens is None
     assert bare.split_usd_per_million is None
-    assert compare_with_api(bare, ApiPrice(usd_per_million_input=1, usd_per_million_output=1)) is None
+    assert compare_with_api(bare, ApiPrice(input=1, output=1)) is None
