@@ -124,8 +124,11 @@ def test_terms_names_and_caps_stand_on_the_command_line(run: Run, plan: Path, tm
     out = tmp_path / "out.json"
     words = ("--terms", "buy", "--max-capex", "30k", "--max-power", "20kW", "--max-rack-units", "10", "-o", out)
     more = ("--certainty", "95%", "--max-price-age", "30")
-    assert run("report", plan, "--batch", "8..32", "--load", SERVICE, *words, *more).exit_code == 0
+    assert run("report", plan, "--batch", "8..32", "--load", SERVICE, *words, *more).exit_code == 1
     document = json.loads(out.read_text())
+    assert [option["cost_usd_per_year"] is None for option in document["models"][0]["options"]] == sorted(
+        option["cost_usd_per_year"] is None for option in document["models"][0]["options"]
+    )  # what has no price stands last
     stated = document["demand"]["constraints"]
     assert (stated["certainty_fraction"], stated["max_price_age_days"]) == (0.95, 30)
     assert document["models"][0]["verdict"]["choice"] is None

@@ -159,7 +159,10 @@ def decide(
     )
     chosen = recommend(case, options, standards=standards)
     ranked = ranking(case, options, standards=standards)
-    rest = [option for option in options if option not in ranked]
+    rest = sorted(
+        (option for option in options if option not in ranked),
+        key=lambda option: (option.cost is None, option.cost_per_year or 0.0),
+    )
     choice = chosen.choice
     return Answer(
         standards=standards,
