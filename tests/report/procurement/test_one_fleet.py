@@ -40,8 +40,9 @@ def random_load(seed: int) -> str:
         if draw.random() < 0.3:
             lines += ["availability: 99.9 %", "zones: 2"]
     else:
-        lines = [f"samples: {round(10 ** draw.uniform(7, 10))}", f"deadline: {draw.choice([4, 24, 100])} h"]
-        lines += [f"runs_per_year: {draw.choice([6, 52, 300])}"]
+        deadline_h = draw.choice([4, 24, 100])
+        lines = [f"samples: {round(10 ** draw.uniform(7, 10))}", f"deadline: {deadline_h} h"]
+        lines += [f"runs_per_year: {draw.choice([runs for runs in (6, 52, 300) if runs * deadline_h <= 8760])}"]
         lines += [f"growth_per_year: {growth}"] if kind == "job" else ["epochs: 1"]
     if draw.random() < 0.3:
         lines.append("allow_spot: true")

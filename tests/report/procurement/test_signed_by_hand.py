@@ -53,16 +53,18 @@ prices:
     date: 2026-11-01
     tier: quoted
     source: {kind: example, title: a quote of this month}
-    hourly: [{gpu: l4, instance: box of two, gpus: 2, pricing: on-demand, region: waw-1, country: pl, per_hour: 3.40}]
+    hourly:
+      - {gpu: l4, instance: box of two, gpus: 2, pricing: on-demand, region: waw-1, country: pl, per_hour: 3.40}
+      - {gpu: l4, instance: box of two, gpus: 2, pricing: reserved-3y, region: waw-1, country: pl, per_hour: 1.80}
 """
-"""An offer in the EU: 1.70 USD for a GPU-hour, in machines of two."""
+"""Offers in the EU: 1.70 USD for a GPU-hour, 0.90 with a commitment of three years, in machines of two."""
 
 
 @pytest.mark.parametrize("kind", LOADS)
 def test_amounts_follow_from_offers_hours_energy_and_tax(kind: str, tmp_path: Path) -> None:
     """Every priced option, not the choice alone; 8,760 hours a year, flows at year ends."""
     path = tmp_path / "signed.load.yaml"
-    path.write_text(LOADS[kind] + OFFER * ("[eu]" in LOADS[kind]))
+    path.write_text(LOADS[kind] + OFFER * ("[eu]" in LOADS[kind] or "reserved" in LOADS[kind]))
     report = made_report(path, mode="training" if kind == "a training" else "inference")
     priced = [row for row in report.models[0].options if row.cost_usd_per_year is not None]
     assert priced
