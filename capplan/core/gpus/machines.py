@@ -1,6 +1,6 @@
 """The machines that providers rent: their GPUs, links and network, where they stand, and amounts in local currency."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import date
 from enum import StrEnum
@@ -236,6 +236,16 @@ class LocalAmount:
     def with_vat(self) -> float | None:
         """Return the amount with the tax; None where its rate is not known."""
         return None if self.vat_fraction is None else self.amount * (1 + self.vat_fraction)
+
+    def tax_words(self, written: Callable[[float], str]) -> str:
+        """Describe what the amount comes to with the tax that the buyer owes, or why the tax costs nothing."""
+        if self.with_vat is None or self.vat_fraction is None or self.country is None:
+            return "VAT is deducted, and no cost" if self.is_deductible else "VAT not known"
+        rate = f"{100 * self.vat_fraction:.3g} % VAT of {self.country.upper()}"
+        owed = ", which the buyer accounts for (reverse charge)" if self.is_reverse_charge else ""
+        if self.is_deductible:
+            return f"{rate} is deducted{owed}, and no cost"
+        return f"{written(self.with_vat)} with {rate}{owed}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,7 +4,6 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from capplan.core.gpus.machines import LocalAmount
 from capplan.core.gpus.prices import Term
 from capplan.core.numbers import Interval
 from capplan.core.serving.load import Job, Load, TrainingPurchase
@@ -207,14 +206,3 @@ def offer(row: OptionRow) -> str:
 def capitalised(words: str) -> str:
     """Begin a sentence: the first letter large, the others as they are."""
     return words[:1].upper() + words[1:]
-
-
-def tax_words(cost: LocalAmount, written: Callable[[float], str]) -> str:
-    """Write what an amount comes to with the tax that the buyer owes, or why it costs none."""
-    if cost.with_vat is None or cost.vat_fraction is None or cost.country is None:
-        return "VAT not known" if not cost.is_deductible else "VAT is deducted, and no cost"
-    rate = f"{100 * cost.vat_fraction:.3g} % VAT of {cost.country.upper()}"
-    owed = ", which the buyer accounts for (reverse charge)" if cost.is_reverse_charge else ""
-    if cost.is_deductible:
-        return f"{rate} is deducted{owed}, and no cost"
-    return f"{written(cost.with_vat)} with {rate}{owed}"

@@ -236,7 +236,7 @@ def local_cards(local: LocalCurrency | None, usd_per_year: float, country: str |
     if local is None:
         return []
     cost = local.amount(usd_per_year, country=country)
-    taxed = figures.tax_words(cost, figures.headline_money)
+    taxed = cost.tax_words(figures.headline_money)
     day = "your rate" if cost.rate_day is None else f"reference rate of {cost.rate_day}"
     rate = f"1 {cost.currency} = {cost.usd_per_unit:.4f} USD, {day}"
     return [

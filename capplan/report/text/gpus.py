@@ -11,7 +11,6 @@ from capplan.core.gpus.names import Match, differences
 from capplan.core.gpus.prices import DateKind, Price, PurchasePrice, Term
 from capplan.core.gpus.sheet import GpuSheet
 from capplan.core.gpus.spec import Figure, GpuSpec, PeakKind, Source
-from capplan.report.procurement.figures import tax_words
 from capplan.report.sections import (
     Align,
     Block,
@@ -357,7 +356,7 @@ def _figures(amount: float) -> str:
 
 def local_words(local: LocalAmount, *, unit: str = "/h") -> str:
     """Write a cost in another currency, with the tax that is owed and the rate of exchange."""
-    taxed = tax_words(local, _figures)
+    taxed = local.tax_words(_figures)
     day = "your rate" if local.rate_day is None else f"reference rate of {local.rate_day}"
     rate = f"1 {local.currency} = {local.usd_per_unit:.4f} USD, {day}"
     return f"{_figures(local.amount)} {local.currency}{unit}, {taxed} ({rate})"
