@@ -15,6 +15,15 @@ Shapes = Mapping[str, tuple[Any, ...]]
 
 
 @dataclass(frozen=True, kw_only=True)
+class Published:
+    """What a model's maker prints, with the digits that it prints: parameters in millions, MACs in 10^9."""
+
+    source: str
+    millions: str = ""
+    gmacs: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
 class WildModel:
     """One model: its library, a name, how it is built, and what it is fed.
 
@@ -26,6 +35,7 @@ class WildModel:
     build: Callable[[], torch.nn.Module]
     inputs: Callable[[int], Any]
     hand_macs: int | None = None
+    published: Published | None = None
 
     @property
     def key(self) -> str:
@@ -1255,3 +1265,4 @@ REASONS = {
 """Why the two counts differ, where they do."""
 
 import wild_models_small  # noqa: E402, F401  # adds its models to those above
+import wild_published  # noqa: E402, F401  # and these
