@@ -64,10 +64,8 @@ def answer_llm_estimate(question: LlmEstimateQuestion, context: Context) -> "Ser
     from capplan.llm.core.search.room import served_demand
     from capplan.llm.read.calibrations import load_time_calibration
 
-    law, words = (
-        question.power_law(),
-        replace(question.words(context.language_model(question.model)), drafter=question.named_drafter(context)),
-    )
+    law = question.power_law()
+    words = question.words(context.language_model(question.model), question.named_drafter(context))
     measured, deployments = question.measured_runs(), question.deployments(context, law)
     calibration = load_time_calibration(question.calibration)
     deployment = deployments.find(words)

@@ -448,15 +448,15 @@ class ReplicaFields(
 ):  # fmt: skip
     """One replica of a deployment: its model, GPUs, engine, and how the engine is set."""
 
-    def words(self, model: str) -> "NamedDeployment":
-        """Return the words that name the deployment."""
+    def words(self, model: str, drafter: "Drafter | None" = None) -> "NamedDeployment":
+        """Return the words that name the deployment, with what drafts its tokens."""
         from capplan.llm.core.deployment import NamedDeployment
 
         return from_fields(
             NamedDeployment, self, model=model, engine=self.engine_for(model).value,
             version=self.engine_version or "", sharding=self.sharding(), weights=self.weights or "", kv=self.kv or "",
             max_sequences=self.max_seqs, batched_tokens=self.token_budget, adapters=self.served_adapters(),
-            cpu=self.cpu or "",
+            cpu=self.cpu or "", drafter=drafter,
         )  # fmt: skip
 
 

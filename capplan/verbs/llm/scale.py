@@ -185,7 +185,7 @@ def _fleet_of(
 
     deployments = question.deployments(context)
     model = context.language_model(question.model)
-    deployment = deployments.find(question.words(model))
+    deployment = deployments.find(question.words(model, question.named_drafter(context)))
     load = question.with_task(question.load(context, rate_per_s=1.0, concurrency=None), deployments.model(model))
     service = deployment.service(constants_of(load_time_calibration(question.calibration)), flags=question.flags())
     limits = question.limits()

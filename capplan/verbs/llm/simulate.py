@@ -167,7 +167,7 @@ def answer_llm_simulate(question: LlmSimulateQuestion, context: Context) -> "Sim
     law = question.power_law()
     deployments, model = question.deployments(context, law), context.language_model(question.model)
     served = deployments.model(model)
-    words = replace(question.words(model), drafter=question.named_drafter(context))
+    words = question.words(model, question.named_drafter(context))
     asked = SimulatedLoads(
         loads=tuple(question.with_task(load, served) for load in _loads(question, context, trace)),
         limits=question.limits(),
