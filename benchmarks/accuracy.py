@@ -64,7 +64,19 @@ Fit = tuple[Sequence[Described], FittedCalibration]
 """Described steps of one kind, and what was fitted to them."""
 
 
-def make_page(rows: Sequence[Described], fitted: FittedCalibration, others: Mapping[str, Fit]) -> str:
+def kept_section(page: Path, heading: str) -> list[str]:
+    """Return a section that another script wrote into a page, empty where there is none."""
+    text = page.read_text(encoding="utf-8") if page.exists() else ""
+    found = text.partition(f"{heading}\n\n")[2].partition("\n## ")[0]
+    return [f"{heading}\n", found] if found else []
+
+
+SPLITS = "## Splits like use"
+
+
+def make_page(
+    rows: Sequence[Described], fitted: FittedCalibration, others: Mapping[str, Fit], *, splits: Sequence[str]
+) -> str:
     """Write the page from one fit and its held-out errors, and those of compiled graphs and training steps."""
     held, origin = fitted.held_out, fitted.calibration.origin
     assert origin is not None
@@ -84,6 +96,7 @@ def make_page(rows: Sequence[Described], fitted: FittedCalibration, others: Mapp
         "the other GPUs' biases, and with what an estimate adds for a torch version that only that GPU was timed with. "
         "Below it: the measured time is shorter than the interval's low end.\n",
         _coverage_table(rows, np.array(timm), held, "eager"),
+        *splits,
         "## By family of models\n",
         f"Families of {_FEWEST_OF_FAMILY} rows and more whose median error, held out, is over {_WEAK_FAMILY:.0%}.\n",
         _families_table(rows, np.array(timm), held.family),
@@ -531,7 +544,7 @@ def main() -> None:
     if words.only:
         return
     rows, fitted = fits.pop("eager")
-    words.output.write_text(make_page(rows, fitted, fits))
+    words.output.write_text(make_page(rows, fitted, fits, splits=kept_section(words.output, SPLITS)))
     if words.calibrations:
         for kind, (_, each) in {"eager": (rows, fitted), **fits}.items():
             folder = KEPT_FOR_MORE_ROWS if kind == "training" else words.calibrations

@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
+from accuracy import SPLITS, kept_section
 
 from capplan.app.calibration.measured_models import group_runs, recording_for, trace_folder
 from capplan.core.calibrate.measured import MeasuredStep
@@ -211,11 +212,6 @@ def kept_fusion(page: Path) -> str:
     return fence + after.partition("```\n")[0] + fence if fence else ""
 
 
-def kept_splits(page: Path) -> str:
-    """Return what `step_splits.py` wrote into a page, with the words before it."""
-    return page.read_text().partition("## Compiled graphs: splits like use\n\n")[2].partition("## The gain")[0]
-
-
 def main() -> None:
     """Write the page."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -229,7 +225,7 @@ def main() -> None:
     steps = read_measured(words.measured).steps
     page = [
         _HEAD, "## Compiled graphs (`--framework compile`)\n", _COMPILE, held_out_table(parts["compile"]),
-        "## Compiled graphs: splits like use\n", kept_splits(words.output),
+        *kept_section(words.output, SPLITS),
         "## The gain of compiling\n", _GAIN, gain_table(steps, models=words.models, seed=words.seed), _WRONG,
         "## Fusion beside Inductor's\n", _FUSION, kept_fusion(words.output) if words.no_fusion else fusion_lines(),
         "## Training steps\n", _TRAINING, held_out_table(load_calibration(TRAINING).parts["training"]),

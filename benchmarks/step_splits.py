@@ -1,15 +1,16 @@
-"""Give compiled steps the widths that unseen families of models ask for, each family weighing alike.
+"""Give steps the widths that unseen families of models ask for, each family weighing alike.
 
     python benchmarks/step_splits.py ../shared/data/measured/latency-timm.csv.gz --write
 
-comes after `accuracy.py` and `interval_widths.py` and changes widths of compile.yaml alone, and the section "Compiled
-graphs: splits like use" of docs/accuracy-compile.md. Constants are fitted again to a part of the rows (`_DRAWN`, models
-drawn at random), without whole groups: a fifth of the families of models, and half of them.
+comes after `accuracy.py` and `interval_widths.py` and changes widths of default.yaml and compile.yaml alone, and the
+sections "Splits like use" of docs/accuracy.md and docs/accuracy-compile.md. Constants are fitted again to a part of the
+rows (`_DRAWN` compiled ones, models drawn at random, and the eager ones of the same models and inputs), without whole
+groups: a fifth of the families of models, and half of them.
 
 Nobody knows the family of a question, and the families of many rows (ResNets, vision transformers) are predicted better
 than others. So every family weighs alike, however many rows it has. The sides of a cell are the wider quantiles of what
 both splits tell, half of what is outside below and half above, and never narrower than before. The page states what
-lies within where widths are learnt from the other half of the families. GPUs are left out by `accuracy.py` alone: to a
+lies within where widths are learnt from the other half of the families. GPUs are left out by `accuracy.py` alone: in a
 part of the rows no GPU has enough of them to speak for others.
 """
 
@@ -20,21 +21,27 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
-from accuracy import described_rows
+from accuracy import CHANGED, drawn
 
-from capplan.core.calibrate.dataset import TimedStep
+from capplan.app.calibration.calibrate import described_steps
+from capplan.app.calibration.measured_models import group_runs
+from capplan.core.calibrate.dataset import TimedStep, model_family
 from capplan.core.calibrate.fit import FITS, family_folds, fit_rows, predict_without
 from capplan.core.calibrate.validation import error_statistics
 from capplan.core.latency.calibration import Calibration
+from capplan.core.latency.lookup import workload_kind
 from capplan.core.numbers import BoolArray, FloatArray, IntArray
+from capplan.specs import load_gpus
 from capplan.specs.calibration import dump_calibration, load_calibration
 from capplan.specs.folders import calibration_file
+from capplan.specs.measurements import read_measured
 from capplan.specs.rate_laws import load_rate_laws
 
 _DRAWN = 880
-_CELL, _FILE = "device nchw", "compile.yaml"
+_CELL, _FILES = "device nchw", {"compile": "compile.yaml", "eager": "default.yaml"}
 _COMMAND = f"python benchmarks/step_splits.py latency-timm.csv.gz, {_DRAWN} rows drawn"
-PAGE = Path(__file__).parents[1] / "docs" / "accuracy-compile.md"
+DOCS = Path(__file__).parents[1] / "docs"
+PAGES = {"compile": DOCS / "accuracy-compile.md", "eager": DOCS / "accuracy.md"}
 START, END = "<!-- step_splits.py -->", "<!-- end of step_splits.py -->"
 FIFTH, HALF = "a fifth of the families", "half of the families"
 _OUTSIDE = 0.1
@@ -57,9 +64,9 @@ def groups_out(steps: list[TimedStep]) -> Iterator[tuple[str, BoolArray, BoolArr
             yield name, fold == index, fold == index
 
 
-def judge(steps: list[TimedStep]) -> Judged:
+def judge(steps: list[TimedStep], *, serves: str) -> Judged:
     """Fit all steps, then without each group, and weigh families alike."""
-    rows, make = fit_rows(steps, load_rate_laws()), FITS["compile"]
+    rows, make = fit_rows(steps, load_rate_laws()), FITS[serves]
     fit = make(rows)
     best = fit.fit()
     errors: dict[str, FloatArray] = {}
@@ -139,32 +146,53 @@ def widened(part: Calibration, learnt: tuple[float, float], judged: Judged) -> C
     return replace(part, widths={**part.widths, _CELL: wider}, origin=origin)
 
 
+def drawn_steps(path: Path, traces: Path | None, *, serves: str) -> list[TimedStep]:
+    """Return the described steps of the models that are drawn for compiled steps, by their families."""
+    steps = read_measured(path).steps
+    runs = set(group_runs(drawn(steps, _DRAWN, "compile")))
+    groups = group_runs([step for step in steps if workload_kind(step.workload) == serves])
+    chosen = [step for run, members in groups.items() if run in runs for step in members]
+    return [
+        replace(timed, family=model_family(measured.model))
+        for measured, timed in described_steps(chosen, load_gpus(), traces, serves=serves)
+        if measured.model not in CHANGED
+    ]
+
+
 def main() -> None:
-    """Judge the splits, print or write the section, and write the widths."""
+    """Judge the splits, print or write the sections, and write the widths."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("measured", type=Path)
     parser.add_argument("--traces", type=Path)
-    parser.add_argument("--keep", type=Path, help="keep rows and errors in this folder, or go on from those kept there")
+    parser.add_argument("--keep", type=Path, help="keep errors in this folder, or go on from those kept there")
+    parser.add_argument("--only", choices=tuple(_FILES), help="judge this kind alone, and keep it")
     parser.add_argument("--write", action="store_true")
     words = parser.parse_args()
-    kept = words.keep / "compile.splits.pkl" if words.keep else None
-    if kept is not None and kept.exists():
-        judged: Judged = pickle.loads(kept.read_bytes())
-    else:
-        dataset = words.keep / "compile.drawn.pkl" if words.keep else None
-        rows = described_rows(dataset, [words.measured], words.traces, serves="compile", at_most=_DRAWN)
-        judged = judge([row.step for row in rows])
-        if kept is not None:
-            kept.write_bytes(pickle.dumps(judged))
-    part = replace(load_calibration().parts["compile"], parts={}, engines={})
-    cell = part.widths[_CELL]
-    learnt = widths(judged, np.ones(len(judged.weight), dtype=bool))
-    section = table(judged, (cell.below, cell.above))
-    print(learnt, section, sep="\n")
-    if words.write:
-        head, rest = PAGE.read_text(encoding="utf-8").split(START)
-        PAGE.write_text(f"{head}{START}\n\n{section}\n{END}{rest.split(END)[1]}", encoding="utf-8")
-        calibration_file(_FILE).write_text(dump_calibration(widened(part, learnt, judged)), encoding="utf-8")
+    calibration = load_calibration()
+    parts = {"eager": calibration, "compile": calibration.parts["compile"]}
+    for serves in (words.only,) if words.only else tuple(_FILES):
+        kept = words.keep / f"{serves}.splits.pkl" if words.keep else None
+        if kept is not None and kept.exists():
+            judged: Judged = pickle.loads(kept.read_bytes())
+        else:
+            judged = judge(drawn_steps(words.measured, words.traces, serves=serves), serves=serves)
+            if kept is not None:
+                kept.write_bytes(pickle.dumps(judged))
+        part = replace(parts[serves], parts={}, engines={})
+        cell = part.widths[_CELL]
+        learnt = widths(judged, np.ones(len(judged.weight), dtype=bool))
+        section = table(judged, (cell.below, cell.above))
+        print(serves, learnt, section, sep="\n")
+        if words.write:
+            write_section(PAGES[serves], section)
+            made = dump_calibration(widened(part, learnt, judged))
+            calibration_file(_FILES[serves]).write_text(made, encoding="utf-8")
+
+
+def write_section(page: Path, section: str) -> None:
+    """Put a section between its marks on a page."""
+    head, rest = page.read_text(encoding="utf-8").split(START)
+    page.write_text(f"{head}{START}\n\n{section}\n{END}{rest.split(END)[1]}", encoding="utf-8")
 
 
 if __name__ == "__main__":
