@@ -75,7 +75,7 @@ class _PlanFields:
             topic=Topic.LIMITS,
         ),
     ] = None
-    everything: Annotated[bool, in_answer("Show every GPU and count.", "--all", is_usual=True)] = False
+    everything: Annotated[bool, in_answer("Show every GPU and count.", "--all")] = False
     launch: Annotated[bool, in_answer("Write a configuration of the cheapest run for the framework.")] = False
 
 
