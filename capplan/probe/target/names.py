@@ -12,6 +12,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from capplan.errors import UnknownNameError, UsageError
+from capplan.files import is_dir
 
 _REGISTERED = re.compile(
     rb"^@register_model(?:\((?:name=[\"'](\w+)[\"'])?[^\n]*\))?\n(?:(?:@|[ )]).*\n)*def (\w+)\(", re.MULTILINE
@@ -125,4 +126,4 @@ def _architecture(name: str) -> str:
         return ""
     parts = re.split(r"[-_.]", name.casefold())
     starts = ("_".join(parts[:count]) for count in range(len(parts), 0, -1))
-    return next((start for start in starts if (Path(spec.origin).parent / "models" / start).is_dir()), "")
+    return next((start for start in starts if is_dir(Path(spec.origin).parent / "models" / start)), "")
