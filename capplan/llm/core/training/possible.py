@@ -47,12 +47,12 @@ def impossible(job: TrainingJob, gpu: GpuSpec) -> str | None:
     layout, name = job.layout, job.framework.name
     if (lacking := lacking_units(job, gpu)) is not None:
         return lacking
-    shared = {"tp": layout.tensor, "pp": layout.pipeline, "cp": layout.context, "ep": layout.expert}
+    shared = {"⟨tp⟩": layout.tensor, "⟨pp⟩": layout.pipeline, "⟨cp⟩": layout.context, "⟨ep⟩": layout.expert}
     for option, degree in shared.items():
         if degree > 1 and not shares_layers(job.framework):
             return (
                 f"{name} shares data and states among GPUs, and its layers are not known to be shared here: leave out "
-                f"⟨{option}⟩ {degree}, or take torchtitan, megatron or nemo"
+                f"{option} {degree}, or take torchtitan, megatron or nemo"
             )
     if layout.pipeline == 1 and layout.virtual > 1:
         return f"⟨vp⟩ {layout.virtual} divides stages of a pipeline, of which there is none; add ⟨pp⟩, or leave it out"
