@@ -10,6 +10,7 @@ from capplan.core.engine_names import Engine
 from capplan.llm.core.engines import parse_version
 from capplan.llm.core.memory_answer import MemoryAnswer, StatedDeployment, answer_memory
 from capplan.llm.core.model_query import LanguageModel
+from capplan.llm.core.serving.asked import Drafter
 from capplan.llm.core.sharding import Sharding
 from capplan.llm.read.calibrations import load_llm_memory
 from capplan.llm.read.config.parse import parse_config
@@ -138,6 +139,6 @@ TOKENS = (
     # with drafts, whose states of each position are not counted
     Published(source="club-3090#594", model="qwen3.5-27b", gpu="rtx-3090", tp=2, version="0.23", tokens=300_220,
               stated={"weights": "fp8", "kv": "fp8", "sequence_tokens": 262_144, "pool_bytes": 5.33 * GIB,
-                      "drafts": True}, within=0.08),
+                      "drafter": Drafter()}, within=0.08),
 )  # fmt: skip
 """What vLLM logs as the size of a cache of known bytes whose layers differ."""
