@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -80,13 +80,18 @@ def tracing_held(served: Served) -> Iterator[None]:
     has_processes = Path("/proc/self/stat").exists()
     until(lambda: bool(tracers(served)) or not has_processes)
     stopped = tracers(served)
-    for pid in stopped:
-        os.kill(pid, signal.SIGSTOP)
+    _signalled(stopped, signal.SIGSTOP)
     try:
         yield
     finally:
-        for pid in stopped:
-            os.kill(pid, signal.SIGCONT)
+        _signalled(stopped, signal.SIGCONT)
+
+
+def _signalled(pids: list[int], sent: signal.Signals) -> None:
+    """Send a signal to each process that still lives: the one of an earlier trace may be closing, or be ended."""
+    for pid in pids:
+        with suppress(ProcessLookupError):
+            os.kill(pid, sent)
 
 
 def test_the_queue_is_bounded_shared_and_left_by_those_who_wait_in_vain_and_a_trace_ends_at_its_limit(
