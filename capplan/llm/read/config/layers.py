@@ -315,23 +315,23 @@ def _latent_mixers(fields: Fields, traits: Traits, kinds: list[str]) -> list[Mix
         rope_dim=fields.size("qk_rope_head_dim", least=0),
         value_dim=fields.size("v_head_dim"),
     )
-    mixers: list[Mixer | None] = [_indexed(attention, fields, index, layer_count) for index in range(layer_count)]
+    mixers = _indexed(attention, fields, layer_count)
     if "linear_attention" in kinds:
         linear = _kimi_delta(fields, traits)
         return [linear if kind == "linear_attention" else mixer for kind, mixer in zip(kinds, mixers, strict=True)]
     return mixers
 
 
-def _indexed(attention: LatentAttention, fields: Fields, index: int, layer_count: int) -> LatentAttention:
-    """Return a layer's latent attention with the selector of its tokens, where it has one of its own."""
+def _indexed(attention: LatentAttention, fields: Fields, layer_count: int) -> list[Mixer | None]:
+    """Return latent attention for every layer, with the selector of its tokens where a layer has one of its own."""
     if not fields.has("index_n_heads"):
-        return attention
+        return [attention] * layer_count
     if fields.raw("indexer_types") is not None:
         fields.understood("index_topk_freq")
-    scored = fields.words("indexer_types", length=layer_count, known=("full", "shared"))
+    scored = fields.words("indexer_types", length=layer_count, known=("full", "shared")) or ["full"] * layer_count
     fields.understood("index_kpool_always_select_tail", "index_kpool_compress")
-    indexer = _indexer(fields, pool=fields.size("index_kpool", default=1))
-    return replace(attention, indexer=indexer if scored is None or scored[index] == "full" else None)
+    selecting = replace(attention, indexer=_indexer(fields, pool=fields.size("index_kpool", default=1)))
+    return [selecting if kind == "full" else attention for kind in scored]
 
 
 def _indexer(fields: Fields, *, pool: int = 1) -> Indexer:
