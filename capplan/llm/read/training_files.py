@@ -1,17 +1,15 @@
 """Read a file of a training framework as options: what it says, and what the framework does where it is silent."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
 
 from capplan.errors import SpecError
 from capplan.files import is_file
-from capplan.llm.core.model_query import LanguageModel
 from capplan.llm.core.training.stated_file import StatedFile
-from capplan.llm.read.checkpoint import model_of_config
-from capplan.specs.foreign_files import SCRIPTS, read_foreign
+from capplan.specs.foreign_files import read_foreign
 from capplan.specs.values import RecordFile
 
 _NOTHING = ("false", "none", "", "null", "auto")
@@ -80,10 +78,7 @@ def read_training_files(paths: Sequence[Path], *, framework: str | None = None) 
             found.append(_read(beside, "deepspeed"))
         elif named:
             unread = f"{named}, which is not a file beside it (name it with another ⟨config⟩)"
-            found[-1] = StatedFile(
-                **{name: getattr(stated, name) for name in stated.__slots__ if name != "unmodelled"},
-                unmodelled=(*stated.unmodelled, unread),
-            )
+            found[-1] = replace(stated, unmodelled=(*stated.unmodelled, unread))
     return tuple(found)
 
 
@@ -216,15 +211,6 @@ def megatron_model(tree: Mapping[str, str]) -> dict[str, object]:
             "mlp_only_layers": [],
         }
     return config
-
-
-def described_model(words: str) -> LanguageModel | None:
-    """Return the model that a script's arguments describe; None where the words do not name a script."""
-    path = Path(words)
-    if path.suffix not in SCRIPTS or not is_file(path):
-        return None
-    config = megatron_model(read_foreign(path))
-    return model_of_config(config, name=path.stem, where=str(path), tensors=()) if config else None
 
 
 def _whole(tree: Mapping[str, str], key: str, default: int) -> int:

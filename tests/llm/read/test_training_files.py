@@ -7,7 +7,7 @@ import pytest
 
 from capplan.errors import SpecError
 from capplan.llm.core.training.frameworks import find_framework
-from capplan.llm.read.training_files import described_model, file_forms, megatron_model, read_training_files
+from capplan.llm.read.training_files import file_forms, megatron_model, read_training_files
 from capplan.specs.foreign_files import read_foreign
 from capplan.verbs.llm.train_fields import TrainingJobFields
 from capplan.verbs.llm.train_files import _PLACES
@@ -127,12 +127,12 @@ def test_megatrons_arguments_describe_the_model(tmp_path: Path) -> None:
     # 128 x 4: 1024. Embedding, tied: 1024 x 1024. A layer: q and o 1024 x 1024, k and v 1024 x 256, MLP 3 x 1024 x
     # 2688, two norms of 1024; a last norm.
     path = written(tmp_path, "run.sh", MEGATRON)
-    found = described_model(str(path))
-    assert found is not None
+    (file,) = read_training_files([path])
     layer = 2 * 1024 * 1024 + 2 * 1024 * 256 + 3 * 1024 * 2688 + 2 * 1024
     from capplan.llm.core.tensors import count_parameters
+    from capplan.llm.read.config.parse import parse_config
 
-    assert count_parameters(found.architecture) == 1024 * 1024 + 4 * layer + 1024
+    assert count_parameters(parse_config(file.config, name="run")) == 1024 * 1024 + 4 * layer + 1024
     assert megatron_model({"num-layers": "4"}) == {}
 
 

@@ -81,7 +81,7 @@ OBJECTIVES: Mapping[Objective, ObjectiveParts] = {
     Objective.PPO: ObjectiveParts(
         references=1, rewards=1, values=1, forwards=4, generates=True, updates=4,
         source="arXiv 2203.02155: policy, value, reference and reward model; four updates of a sample as LLaMA-Factory "
-        "0.9.5 (ppo_epochs 4; read 2026-11-27) and TRL do",
+        "0.9.5 (ppo_epochs 4; read 2026-11-27) and, from memory, TRL do",
     ),
 }  # fmt: skip
 """What each objective adds; KTO, online DPO, distillation and process rewards are not among them."""
