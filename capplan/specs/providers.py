@@ -130,7 +130,8 @@ class Providers:
         for country in self.countries.values():
             if asked in (country.code, country.name.lower()):
                 return country
-        raise UnknownNameError("country", words, [country.code for country in self.countries.values()])
+        known = [name for country in self.countries.values() for name in (country.code, country.name.lower())]
+        raise UnknownNameError("country", words, known, hint="Write a code or a name, such as de or germany.")
 
     def countries_in(self, regions: Sequence[str]) -> tuple[Country, ...]:
         """Return the countries that names of countries, areas and providers' regions stand for."""
