@@ -47,7 +47,6 @@ class Deployments:
     _found: dict[NamedDeployment, ServingDeployment] = field(default_factory=dict)
 
     def find(self, words: NamedDeployment) -> ServingDeployment:
-        """Return a deployment."""
         if words not in self._found:
             model = self.model(words.model)
             found = build_deployment(
@@ -67,7 +66,6 @@ class Deployments:
         return self.power_law if limit_w is None else replace(self.power_law or load_power_law(), cap_w=limit_w)
 
     def model(self, name: str) -> LanguageModel:
-        """Return a model by name, file or folder."""
         if name not in self._models:
             model = self._models[name] = find_model(name)
             self._relatives[name] = models_of_equal_size(count_parameters(model.architecture))
@@ -76,7 +74,6 @@ class Deployments:
     def search(
         self, question: SearchSpace, *, calibration: LlmCalibration, measured: Sequence[MeasuredRun] = ()
     ) -> Search:
-        """Return what it takes to judge the deployments of a question."""
         check_load(question.load)
         drafter = question.load.speculation.drafter if question.load.speculation else None
         constants = constants_of(calibration)

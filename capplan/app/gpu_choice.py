@@ -25,7 +25,6 @@ class GpuFilters:
     min_memory: str | None = None
 
     def select(self, gpus: Iterable[GpuSpec]) -> list[GpuSpec]:
-        """Return the GPUs that pass."""
         conditions = [condition for text in self.where for condition in parse_conditions(text)]
         if self.min_memory:
             conditions.append(at_least("memory", self.min_memory, what="⟨min-memory⟩"))
@@ -116,7 +115,6 @@ class PriceFilters:
     max_usd_per_hour: float | None = None
 
     def __bool__(self) -> bool:
-        """Return True if any filter is set."""
         return bool(self.providers or self.regions) or self.only_priced or self.max_usd_per_hour is not None
 
 

@@ -56,7 +56,6 @@ class Model(ABC):
 
     @property
     def name(self) -> str:
-        """Return the words that name the model."""
         return self.words
 
     @abstractmethod
@@ -97,7 +96,6 @@ class Model(ABC):
         return None
 
     def recording(self, configuration: Configuration) -> Recording:
-        """Return the recording of a configuration."""
         return self.trace([configuration]).recording(configuration)
 
     def scales(self, configuration: Configuration) -> bool:
@@ -218,7 +216,6 @@ class ReadModel(Model):
     can_be_traced: bool = False
 
     def trace(self, configurations: Sequence[Configuration], *, exact_batch: int | None = None) -> Trace:
-        """Return the trace as it was read."""
         del configurations, exact_batch
         return self.held
 
@@ -382,7 +379,6 @@ class QuantisedModel(Model):
 
     @property
     def words(self) -> str:  # type: ignore[override] # read only
-        """The words that name the model."""
         return self.inner.words
 
     @property

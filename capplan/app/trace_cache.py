@@ -340,7 +340,6 @@ class OpenedFiles:
         self.asked_outside = False
 
     def note(self, event: str, arguments: tuple[Any, ...]) -> None:
-        """Record one event of the interpreter."""
         if event in _OUTSIDE:
             self.asked_outside = True
         elif event == "open" and (path := _read_path(*arguments[:3])) is not None:

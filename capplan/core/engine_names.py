@@ -16,7 +16,6 @@ class Engine(StrEnum):
 
 
 def find_engine(name: str) -> Engine:
-    """Return an engine by its name."""
     word = re.sub(r"[^a-z]", "", name.lower())
     known = {"vllm": Engine.VLLM, "sglang": Engine.SGLANG, "trtllm": Engine.TRTLLM, "tensorrtllm": Engine.TRTLLM}
     known["llamacpp"] = Engine.LLAMACPP

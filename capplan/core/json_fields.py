@@ -27,7 +27,6 @@ def member(row: Mapping[str, Any], key: str, prefix: str) -> Any:
 
 
 def as_mapping(value: Any, place: str) -> Mapping[str, Any]:
-    """Return an object, or raise if it is not a mapping."""
     if not isinstance(value, dict):
         raise DamageError(place, value, "an object")
     return value
@@ -58,7 +57,6 @@ def as_columns(value: Any, place: str, names: Iterable[str]) -> Mapping[str, lis
 
 
 def check_text(value: Any, place: str) -> None:
-    """Refuse a value that is not text."""
     if not isinstance(value, str):
         raise DamageError(place, value, "a text")
 

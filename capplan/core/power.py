@@ -356,7 +356,6 @@ class PeakSeconds:
         )
 
     def over(self, time_s: float) -> RateShares:
-        """Return the rates of a step that takes a time."""
         return RateShares(
             memory=self.memory_s / time_s,
             cache=self.cache_s / time_s,
@@ -476,7 +475,6 @@ class Slowdowns:
     high: FloatArray
 
     def at(self, end: End) -> FloatArray:
-        """Return the factors of one end."""
         return {End.LOW: self.low, End.EXPECTED: self.expected, End.HIGH: self.high}[end]
 
 

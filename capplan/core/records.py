@@ -78,7 +78,6 @@ class RecordReader:
         return 0
 
     def refuse(self, key: str, message: str) -> None:
-        """Refuse what stands at a key."""
         raise NotImplementedError
 
     def wrong(self, where: str, given: object, wanted: str) -> None:
@@ -225,7 +224,6 @@ class JsonReader(RecordReader):
         self.rules = replace(rules, usual_range=NumberRange(high=math.inf), takes_defaults=False)
 
     def refuse(self, key: str, message: str) -> None:
-        """Refuse what stands at a key."""
         raise ValueError(f"{key} {message}")
 
     def wrong(self, where: str, given: object, wanted: str) -> None:
@@ -239,15 +237,12 @@ class JsonReader(RecordReader):
                 self.refuse(f"{prefix}{key}", f"is an unknown key; known are {', '.join(known)}")
 
     def mapping_at(self, where: str, given: object) -> dict[str, Any] | None:
-        """Return an object."""
         return dict(as_mapping(given, where))
 
     def items_of(self, kind: Any, given: object, where: str, allowed: NumberRange) -> list[Any]:
-        """Read the items of a list."""
         return super().items_of(kind, as_list(given, where), where, allowed)
 
     def text(self, where: str, given: object) -> Any:
-        """Return a text as it stands."""
         check_text(given, where)
         return given
 
@@ -262,7 +257,6 @@ class JsonReader(RecordReader):
         return kind(given)
 
     def number(self, where: str, given: object, allowed: NumberRange) -> Any:
-        """Return a finite number."""
         check_number(given, where, low=allowed.low, high=allowed.high)
         return given
 

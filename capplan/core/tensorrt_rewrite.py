@@ -40,7 +40,6 @@ _SAMPLE_BATCH = 2
 
 
 def engine_recording(recording: Recording, workload: Workload) -> Recording:
-    """Return the recording of one inference as an engine runs it."""
     made = _with_epilogues(_without_constants(fuse_recording(recording, Fuser.ENGINE)))
     merged = merged_products(made, unmerged=EPILOGUE)
     made = replace(_replaced(made, merged.ops, made.storages), kernels=merged.kernels)
@@ -123,7 +122,6 @@ class _Merging:
         return is_inside and same and (not is_convolution or made.shape == out.shape) and operand.expanded == ()
 
     def recording(self) -> Recording:
-        """Return the recording of what is left."""
         kernels, ops = distinct_kernels(place for place in self._placed if place is not None)
         return _replaced(replace(self._source, kernels=kernels), ops, self._source.storages)
 

@@ -47,13 +47,11 @@ def is_offline() -> bool:
 
 
 def listing_address(repository: str, revision: str | None) -> str:
-    """Return the address of the list of a repository's files at a revision."""
     at = f"/revision/{quote(revision, safe='')}" if revision is not None else ""
     return f"{endpoint()}/api/models/{quote(repository)}{at}?blobs=true"
 
 
 def file_address(repository: str, commit: str, file: str) -> str:
-    """Return the address of a file of a repository at a commit."""
     return f"{endpoint()}/{quote(repository)}/resolve/{commit}/{quote(file)}"
 
 

@@ -38,7 +38,6 @@ class HubName:
     is_marked: bool = False
 
     def __str__(self) -> str:
-        """Return the name as people write it."""
         at = "" if self.revision is None else f"@{self.revision}"
         return f"{self.repository}{at}{':' if self.file else ''}{self.file}"
 

@@ -176,7 +176,6 @@ _APART: Mapping[str, object] = MappingProxyType({_PARTS: {}, "engines": {}, "law
 
 
 def _read_calibration(document: Tree, where: str) -> Calibration:
-    """Read one calibration."""
     reader = YamlRecordReader(where, _RULES)
     serves = document.get("serves", "eager")
     if not isinstance(serves, str) or serves not in _SHIPPED:

@@ -114,7 +114,6 @@ def _arguments(path: Path, text: str) -> dict[str, str]:
 
 
 def _options(words: list[str], variables: dict[str, str], *, depth: int) -> Iterator[tuple[str, str]]:
-    """Yield the options among words with their values, true where they have none."""
     pending: str | None = None
     for word in words:
         assigned = _ASSIGNMENT.fullmatch(word)

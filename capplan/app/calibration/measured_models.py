@@ -28,7 +28,6 @@ def trace_folder(folder: Path | None) -> "TraceFolder":
 
 
 def group_runs(steps: Sequence[MeasuredStep]) -> "dict[ModelRun, list[MeasuredStep]]":
-    """Group steps by the graph that they ran."""
     from capplan.probe.trace.measured import ModelRun
 
     groups: dict[ModelRun, list[MeasuredStep]] = {}

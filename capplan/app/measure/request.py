@@ -27,7 +27,6 @@ class MeasuredBatches:
 
     @property
     def is_searched(self) -> bool:
-        """Return True if the largest batch is to be found."""
         return self.batches.choice is BatchChoice.MAX
 
     def listed(self, option: str) -> tuple[int, ...]:
@@ -65,7 +64,6 @@ class MeasureRequest:
 
     @property
     def model(self) -> ModelSource:
-        """Return how the model is opened."""
         return self.job.model if self.source is None else self.source
 
 

@@ -45,7 +45,6 @@ class MeasureAnswer:
 
     @property
     def failures(self) -> tuple[FailedMeasurement, ...]:
-        """The points that could not be measured."""
         return tuple(point for point in self.points if isinstance(point, FailedMeasurement))
 
 

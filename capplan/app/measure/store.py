@@ -22,7 +22,6 @@ _FLAGS = os.O_RDWR | os.O_CREAT | os.O_APPEND | getattr(os, "O_CLOEXEC", 0) | ge
 
 
 def read_measurements(path: Path) -> MeasurementFile:
-    """Read a measurement file."""
     try:
         content = read_file(path)
     except OSError as error:
@@ -108,7 +107,6 @@ def _lock_file(path: Path) -> Path:
 
 
 def stored_measurements(path: Path, *, feedback: Feedback = SILENCE) -> tuple[Measurement, ...]:
-    """Return the measurements of a file."""
     file = read_measurements(path)
     if file.is_cut:
         feedback.warn(f"warning: {path}: the last line is cut off and left out.")

@@ -190,7 +190,6 @@ class UsageLines(LogForm):
         self._decode: Callable[[bytes], _Line] = msgspec.json.Decoder(_Line).decode
 
     def read(self, line: bytes, into: Block) -> None:
-        """Append the request of a line."""
         try:
             row = self._decode(line)
         except (msgspec.DecodeError, UnicodeDecodeError):
@@ -259,7 +258,6 @@ class AccessLog(LogForm):
         return NGINX if cls._NGINX.match(line) else None
 
     def read(self, line: bytes, into: Block) -> None:
-        """Append the request of a line."""
         found = self._pattern.match(line)
         if found is None:
             raise BrokenLineError("it is not of the form of the first line")

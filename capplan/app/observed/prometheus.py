@@ -74,7 +74,6 @@ class PrometheusServer:
         return frozenset(name for name in found if isinstance(name, str) and _NAME.fullmatch(name))
 
     def at(self, query: str, time_s: float) -> tuple[MetricSeries, ...]:
-        """Return the values of an expression at a time."""
         return _series(self.url, self._get("query", {"query": query, "time": f"{time_s:.0f}"}), several=False)
 
     def over(self, query: str, *, begin_s: float, end_s: float, step_s: int) -> tuple[MetricSeries, ...]:
@@ -131,16 +130,13 @@ class _AskedWindow:
 
     @property
     def window(self) -> str:
-        """Return the window as PromQL writes it."""
         return f"{self.end_s - self.begin_s}s"
 
     def metric(self, quantity: str, suffix: str = "") -> EngineMetric | None:
-        """Return the metric of a quantity that has samples."""
         known = self.engine.metrics.get(quantity, ())
         return next((metric for metric in known if metric.name + suffix in self.names), None)
 
     def series(self, metric: EngineMetric, suffix: str = "") -> str:
-        """Return the expression that selects the series of a metric."""
         matchers = ",".join(part for part in (metric.where, self.where) if part)
         return f"{metric.name}{suffix}{{{matchers}}}"
 

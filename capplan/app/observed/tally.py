@@ -89,7 +89,6 @@ class LoadTally:
     broken: dict[str, tuple[int, int]] = field(default_factory=dict)
 
     def add(self, block: Block) -> None:
-        """Count the requests of a block."""
         if not block.at_s:
             return
         at_s = np.array(block.at_s)

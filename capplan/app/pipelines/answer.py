@@ -124,7 +124,6 @@ class TracedParts:
     _parts: dict[tuple[object, ...], PreparedPart] = field(default_factory=dict)
 
     def of(self, pipeline: Pipeline, request: PipelineRequest) -> tuple[PreparedPart, ...]:
-        """Return the parts of a pipeline under the conditions of a request."""
         quantised = [part.name for part in pipeline.parts if part.quantises] or [part.name for part in pipeline.parts]
         return tuple(
             self._part(part, pipeline, request, part.weights or (request.weights if part.name in quantised else None))
@@ -234,7 +233,6 @@ class OpenedPipeline(Opened):
 
     @classmethod
     def of(cls, request: PipelineRequest, context: PlanContext) -> "OpenedPipeline":
-        """Return the pipeline with the calibration of pipelines in force."""
         traced = TracedParts(context=context, calibration=load_pipeline_calibration())
         return cls(request=request, context=context, traced=traced)
 

@@ -130,7 +130,6 @@ _DECODED_TEXT = {"LlamaModel": 95, "LlavaForConditionalGeneration": 95}
 
 
 def diffusers_pipeline(words: str) -> Pipeline:
-    """Return the pipeline that `diffusers:NAME` names."""
     index = find_index(words)
     name = index.denoiser
     config = index.components[name]
@@ -318,7 +317,6 @@ def names_pipeline(words: str) -> bool:
 
 
 def find_pipeline(words: str) -> Pipeline:
-    """Return the pipeline that words name."""
     if words.startswith(PREFIX):
         return diffusers_pipeline(words.removeprefix(PREFIX))
     if words.startswith(KNOWN_PREFIX):

@@ -198,7 +198,6 @@ class _Redirects(urllib.request.HTTPRedirectHandler):
     def redirect_request(  # noqa: PLR0917 - the form of the standard library
         self, req: urllib.request.Request, fp: Any, code: int, msg: str, headers: Any, newurl: str
     ) -> urllib.request.Request | None:
-        """Return the request for the new address."""
         old, new = urllib.parse.urlsplit(req.full_url), urllib.parse.urlsplit(newurl)
         if new.scheme not in _SCHEMES or (old.scheme == "https" and new.scheme == "http"):
             raise FetchError(f"the server points to {new.scheme or 'nothing'}, which is not followed")

@@ -37,7 +37,6 @@ class Difference:
 
     @property
     def is_empty(self) -> bool:
-        """Return True if nothing differs."""
         return not (self.new or self.changed or self.gone)
 
 
@@ -228,7 +227,6 @@ class _Asking:
             return ""
 
     def _export(self, source: PriceSource, file: PriceFile, got: "_Got") -> Export:
-        """Read what was fetched."""
         is_own = source.form not in _COPIES
         reading = Reading(
             providers=self.providers, names=self.names, day=self.now.date(), is_of_today=is_own,

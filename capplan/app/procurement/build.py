@@ -80,7 +80,6 @@ def build_report(
     purchases: Sequence[PurchasePrice],
     circumstances: Circumstances,
 ) -> Report:
-    """Answer the load for every model."""
     market = Market(gpus=gpus, rents=rents, purchases=purchases)
     demands = [_with_host_of(demand, plan) for plan in plans]
     models = [_answered(plan, hosted, market, circumstances)[1] for plan, hosted in zip(plans, demands, strict=True)]

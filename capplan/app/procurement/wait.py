@@ -239,7 +239,6 @@ def _range_words(peers: Sequence[Peer]) -> dict[str, float]:
 
 
 def _price_words(asked: WaitFor, peers: Sequence[Peer]) -> str:
-    """Return in words what the price rests on."""
     if asked.usd_per_hour:
         return "the price is yours"
     days = [peer.offer.date for peer in peers]

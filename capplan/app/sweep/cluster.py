@@ -34,7 +34,6 @@ _CONNECT_TIMEOUT_S = 10.0
 
 
 def ray_module() -> Any:
-    """Return the module ray."""
     try:
         import ray
     except ImportError as error:
@@ -51,7 +50,6 @@ class RayEngine:
     limits: ModelLimits
 
     def run(self, jobs: Iterable[PlanningJob]) -> Iterator[tuple[PlanningJob, JobAnswer]]:
-        """Yield each job with its answer, as it is finished."""
         ray = connect(self.address)
         try:
             check_nodes(ray)

@@ -282,7 +282,6 @@ def make_tracer() -> Callable[[TraceTask], Traces]:
 
 
 def make_planner(context: SweepContext) -> Callable[[PlanningJob], JobAnswer]:
-    """Return what plans a model."""
     return partial(plan_model, context=context)
 
 

@@ -81,7 +81,6 @@ class KeyMaker:
 
     @classmethod
     def of(cls, context: SweepContext, *, cache: TraceCache | None) -> "KeyMaker":
-        """Return the maker of keys under a context."""
         same = [code_digest(), library_versions(), sys.version, SCHEMA_VERSION]
         calibrations = [context.calibration, context.memory_calibration, context.llm, context.power_law]
         return cls(

@@ -179,7 +179,6 @@ def run_once(task: MeasureTask | DevicesTask, *, timeout_s: float) -> Any:
 
 
 def _answer_of(worker: Worker, task: MeasureTask | DevicesTask, timeout_s: float) -> Any:
-    """Return what a process answers to a task."""
     try:
         answer = worker.call_again(task, time_s=timeout_s, most_tries=TRIES_TO_MEASURE)
     except WorkerDiedError as died:

@@ -81,7 +81,6 @@ class Tally:
     started_s: float = field(default_factory=time.monotonic)
 
     def standing(self) -> Standing:
-        """Return the counts as they are now."""
         return Standing(
             models=self.models,
             finished=self.kept + self.finished,

@@ -35,7 +35,6 @@ class Unit:
 
     @property
     def name(self) -> UnitName:
-        """Return the model and workload."""
         return self.model, self.workload
 
 
@@ -69,7 +68,6 @@ class Contents:
 
 
 def unit_to_json(unit: Unit) -> dict[str, Any]:
-    """Return a unit as plain values."""
     failed = {"kind": unit.failed.kind, "reason": unit.failed.reason} if unit.failed else None
     return {
         "model": unit.model, "workload": unit.workload, "key": unit.key, "gpus": dict(unit.gpus), "failed": failed
@@ -77,7 +75,6 @@ def unit_to_json(unit: Unit) -> dict[str, Any]:
 
 
 def unit_from_json(document: Mapping[str, Any]) -> Unit:
-    """Return the unit that plain values describe."""
     failed = document["failed"]
     return Unit(
         model=document["model"],

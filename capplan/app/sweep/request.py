@@ -118,7 +118,6 @@ class Sweep:
 
     @property
     def gpu_ids(self) -> tuple[str, ...]:
-        """The GPUs of the sweep, in the order of their ids."""
         return tuple(self.context.gpus)
 
     def workloads_of(self, model: SweepModel) -> tuple[str, ...]:

@@ -48,7 +48,6 @@ class Traces:
     failed: Mapping[TraceName, Failed] = field(default_factory=dict)
 
     def joined(self, other: "Traces") -> "Traces":
-        """Return these and others."""
         return Traces(found={**self.found, **other.found}, failed={**self.failed, **other.failed})
 
 

@@ -54,12 +54,10 @@ ROWS_PER_FILE = 400_000
 
 
 def manifest_path(folder: Path) -> Path:
-    """Return where a results folder keeps its manifest."""
     return folder / STATE_FOLDER / MANIFEST
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
-    """Read the manifest of a results folder."""
     path = manifest_path(folder)
     try:
         document = json.loads(state_content(folder, MANIFEST))
@@ -295,7 +293,6 @@ def read_pending(folder: Path) -> Iterator[Pending]:
 
 
 def read_job_rows(path: Path) -> "pyarrow.Table":
-    """Return the rows of a pending job."""
     return tables.from_bytes(path.read_bytes().partition(b"\n")[2])
 
 
@@ -419,7 +416,6 @@ UNIT_COLUMNS = ("model", "workload", "key", "gpu_set", "file", "failure", "reaso
 
 
 def read_contents(folder: Path) -> Contents:
-    """Read what a results folder holds."""
     manifest = read_manifest(folder)
     try:
         content = state_content(folder, manifest["units"])

@@ -32,7 +32,6 @@ _ROWS_PER_GROUP = 2**17
 
 
 def arrow() -> Any:
-    """Return the module pyarrow."""
     try:
         import pyarrow
         import pyarrow.compute
@@ -88,7 +87,6 @@ def to_bytes(table: "pyarrow.Table") -> bytes:
 
 
 def from_bytes(content: bytes) -> "pyarrow.Table":
-    """Read a table that `to_bytes` wrote."""
     pa = arrow()
     return pa.ipc.open_file(pa.BufferReader(content)).read_all()
 
@@ -170,7 +168,6 @@ def finished(table: "pyarrow.Table") -> "pyarrow.Table":
 
 
 def parquet_bytes(table: "pyarrow.Table") -> bytes:
-    """Return a table as a Parquet file."""
     pa = arrow()
     sink = io.BytesIO()
     try:
@@ -254,7 +251,6 @@ def read_planned(path: Path, *, workload: str) -> "pyarrow.Table":
 
 
 def keep_rows(table: "pyarrow.Table", workload: str, *, models: Iterable[str], gpus: Iterable[str]) -> "pyarrow.Table":
-    """Return the rows of some models on some GPUs under a workload."""
     pa = arrow()
     pc = pa.compute
     of_models = pc.is_in(table["model"], pa.array(list(models), pa.string()))

@@ -64,7 +64,6 @@ def fit_cpu(
     serves: str = "cpu",
     name: str = "CPU operators",
 ) -> Calibration:
-    """Fit a calibration of CPUs to operators timed on one of them."""
     prior = _prior(call_s)
     by_class: dict[str, list[_ClassTime]] = {}
     for operator in timed:

@@ -150,7 +150,6 @@ class Validation:
         return found
 
     def worst(self, count: int) -> tuple[JudgedStep, ...]:
-        """Return the rows with the largest errors."""
         return tuple(heapq.nlargest(count, self.judged, key=lambda row: abs(row.log_error)))
 
     def implausible(self) -> tuple[JudgedStep, ...]:

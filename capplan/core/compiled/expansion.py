@@ -28,7 +28,6 @@ class Expansion:
     storages: list[Storage]
 
     def add_kernels(self, kernels: Sequence[Kernel]) -> tuple[int, ...]:
-        """Add kernels and return their indices."""
         first = len(self.kernels)
         self.kernels += kernels
         return tuple(range(first, len(self.kernels)))

@@ -218,7 +218,6 @@ class CostAssumptions:
     zone_down_fraction: float = 0.0
 
     def with_value(self, key: str, value: float) -> "CostAssumptions":
-        """Return the same assumptions with one changed."""
         changed: dict[str, Any] = {key: round(value) if key in _WHOLE else value}
         return replace(self, **changed)
 

@@ -204,7 +204,6 @@ class OwnedCost:
 def cost_of_owning(
     *, gpus: int, servers: int, price: PurchasePrice, chassis_usd: float, energy: Energy, money: CostAssumptions
 ) -> OwnedCost:
-    """Compute the cost of buying GPUs with their servers and network."""
     gpus_usd = gpus * price.usd
     chassis = 0.0 if price.includes_server else servers * chassis_usd
     hardware = formulas.hardware_usd(gpus, price.usd, servers, 0.0 if price.includes_server else chassis_usd)
@@ -301,7 +300,6 @@ class RentedCost:
 
 
 def cost_of_renting(*, gpu_hours_by_year: Sequence[float], price: Price, money: CostAssumptions) -> RentedCost:
-    """Compute the cost of renting some GPU-hours each year."""
     return RentedCost(
         yearly_rent=tuple(formulas.each_usd(hours, price.usd_per_hour) for hours in gpu_hours_by_year),
         discount_fraction=money.discount_fraction,

@@ -142,7 +142,6 @@ class ProcurementOption:
 
 
 def rent_key(price: Price) -> str:
-    """Return the key of the option that rents at a price."""
     beside = "/weak" * price.is_beside_sound + "/quote" * price.is_own_beside
     return f"{price.gpu}/{price.term.value}{'/marketplace' * price.is_marketplace}{beside}"
 

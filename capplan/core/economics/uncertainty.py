@@ -80,7 +80,6 @@ class Uncertainty:
     latency: Mapping[str, tuple[float, float]]
 
     def of_keys(self, keys: Sequence[str]) -> tuple[Assumption, ...]:
-        """Return the assumptions that have a range."""
         return tuple(
             assumption for assumption in self.assumptions if assumption.key in keys and assumption.low < assumption.high
         )

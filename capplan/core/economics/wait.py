@@ -64,7 +64,6 @@ def years_until(day: date, today: date) -> float:
 
 
 def day_after(today: date, years: float) -> date:
-    """Return the day after so many years."""
     return today + timedelta(days=round(years * DAYS_PER_YEAR))
 
 

@@ -41,7 +41,6 @@ class ServerlessOffers:
     offers: tuple[ServerlessOffer, ...]
 
     def of(self, gpu: str) -> tuple[tuple[ServerlessOffer, ServerlessProvider], ...]:
-        """Return the offers of a GPU with their providers."""
         return tuple((offer, self.providers[offer.provider]) for offer in self.offers if offer.gpu == gpu)
 
 

@@ -259,7 +259,6 @@ class ClassicBound:
 
     @property
     def flops(self) -> float:
-        """Return all FLOPs."""
         return sum(unit.flops for unit in self.work)
 
     @property

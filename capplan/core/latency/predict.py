@@ -180,7 +180,6 @@ def _together(
 def time_kernels(
     step: ExecutedStep, table: KernelTable, *, devices: Sequence[tuple[GpuSpec, DeviceRates]]
 ) -> DeviceTimes:
-    """Time every kernel of a step's table on every device at once."""
     recording, workload = step.recording, step.workload
     known = step.calibration or prior_calibration()
     gpus, known_rates = [gpu for gpu, _ in devices], [rate for _, rate in devices]

@@ -123,7 +123,6 @@ def _as_document(content: bytes) -> list[Any] | None:
 
 
 def point_to_json(point: Point) -> dict[str, Any]:
-    """Encode a point as a JSON document."""
     if isinstance(point, Measurement):
         body = _measurement_to_json(point)
     else:

@@ -175,7 +175,6 @@ class WorkspaceSizes:
 
     @property
     def origin(self) -> str:
-        """Return where the sizes come from."""
         return self.calibration.cpu_workspaces.origin if self.on_cpu else self.calibration.origin
 
     def of(self, workspace: Workspace, recording: Recording, batch: int) -> Interval:
@@ -385,7 +384,6 @@ class LiveCurve:
     per_sample: NDArray[np.int64]
 
     def at(self, batch: int) -> NDArray[np.int64]:
-        """Return the live bytes at a batch. [bytes]"""
         return self.constants + self.per_sample * batch
 
     def peak_bytes(self, batch: int) -> int:

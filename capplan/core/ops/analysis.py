@@ -51,7 +51,6 @@ class Analysis:
 
     @property
     def recording(self) -> Recording:
-        """Return what was counted."""
         return self.trace.recording(self.configuration)
 
     @property

@@ -5,7 +5,6 @@ from capplan.core.trace.types import Kernel, MemoryFormat
 
 
 def is_convolution(kernel: Kernel) -> bool:
-    """Return True if a kernel is a convolution, forward or backward."""
     row = find_row(kernel)
     return row is not None and row.efficiency == BY_FILTER
 

@@ -129,7 +129,6 @@ def _costs(kernel: Kernel, batch: int) -> tuple[int, int, int, int]:
 
 
 def _add(below: dict[str, list[int]], path: str, counts: Sequence[int]) -> None:
-    """Add counts to a module and to all above it."""
     for module in _with_parents(path):
         row = below[module]
         for place, amount in enumerate(counts):

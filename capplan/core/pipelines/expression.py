@@ -29,7 +29,6 @@ _FUNCTIONS: Mapping[str, Callable[..., Number]] = {
 
 
 def evaluate(text: str, values: Mapping[str, Number], *, where: str) -> Number:
-    """Return what an expression is for the values of its parameters."""
     if len(text) > _LONGEST:
         raise UsageError(f"{where}: an expression has at most {_LONGEST} characters, this one {len(text)}.")
     try:

@@ -156,7 +156,6 @@ class PreparedPipeline(Planned):
 
     @property
     def pipeline_facts(self) -> PipelineFacts:
-        """Return what the pipeline makes, and of what parts."""
         values = self.pipeline.values(1)
         parts = []
         for part in self.parts:
@@ -196,7 +195,6 @@ class PreparedPipeline(Planned):
 
     @property
     def target(self) -> str:
-        """The words that name the pipeline."""
         return self.pipeline.name
 
     @property
@@ -356,7 +354,6 @@ class PreparedPipeline(Planned):
     def latencies(
         self, gpus: Sequence[GpuSpec], batches: Sequence[int]
     ) -> tuple[tuple[LatencyEstimate, ...] | Unsupported, ...]:
-        """Estimate the time of each batch of items on each GPU."""
         by_part = [self._part_latencies(part, gpus, batches) for part in self.parts]
         answers: list[tuple[LatencyEstimate, ...] | Unsupported] = []
         for at, gpu in enumerate(gpus):
@@ -393,7 +390,6 @@ class PreparedPipeline(Planned):
     def _part_latencies(
         self, part: PreparedPart, gpus: Sequence[GpuSpec], batches: Sequence[int]
     ) -> tuple[tuple[LatencyEstimate, ...] | Unsupported, ...]:
-        """Estimate one run of a part on each GPU at each batch of items."""
         wanted = [part.traced_batch(self._runs(part, batch).batch) for batch in batches]
         sizes = sorted({size for size, _ in wanted})
         if self._is_elsewhere(part):

@@ -128,7 +128,6 @@ class Pipeline:
             raise UsageError(f"{words}: {code_refusal(f'the part {part.name[:120]!r}')}.")
 
     def with_settings(self, settings: Mapping[str, Number]) -> "Pipeline":
-        """Return the pipeline with other values of its parameters."""
         for name in settings:
             if name not in self.parameters:
                 meant = nearest_names(name, self.parameters) or sorted(self.parameters)

@@ -84,7 +84,6 @@ class Comparison:
 
     @property
     def fitting(self) -> tuple[ComparisonRow, ...]:
-        """Return the rows that fit."""
         return tuple(row for row in self.rows if row.fit is not None)
 
 

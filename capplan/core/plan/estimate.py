@@ -182,7 +182,6 @@ def _joined(parts: Sequence[Curve | Unsupported]) -> Curve | Unsupported:
 
 
 def _energy(steps: Sequence[TracedStep], gpu: GpuSpec, curve: Curve, law: PowerLaw) -> dict[int, StepEnergy]:
-    """Return the power and energy of each point of a curve, by batch."""
     work = [work for step in steps for work in step_peak_seconds(step.step, gpu, step.batches)]
     energies = (
         (point.batch, step_energy(gpu, done, point.latency_s, law, samples=point.samples, gpus=point.gpu_count))

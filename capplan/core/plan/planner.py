@@ -219,7 +219,6 @@ class Prepared(Planned):
         return largest_fitting_batch(self.memory, gpu=gpu, available_bytes=available_bytes)
 
     def memory_at(self, batch: int, gpu: GpuSpec, *, available_bytes: float) -> MemoryEstimate:
-        """Estimate the memory of a batch on a GPU."""
         return self.memory.estimate(batch=batch, gpu=gpu, available_bytes=available_bytes)
 
     def latencies(
@@ -243,11 +242,9 @@ class Prepared(Planned):
         )
 
     def peak_seconds(self, gpu: GpuSpec, batches: Sequence[int]) -> tuple[PeakSeconds | None, ...]:
-        """Return the work of each batch on one GPU."""
         return step_peak_seconds(self.step, gpu, batches, anchors=CURVE_BATCHES)
 
     def input_bytes(self, batch: int) -> int:
-        """Return the bytes that a batch of inputs takes. [bytes]"""
         return sum(tensor.size_bytes(batch) for tensor in self.trace.inputs)
 
     @property

@@ -179,7 +179,6 @@ class _Quantising:
     waiting: list[int] = field(default_factory=list)
 
     def recording(self) -> Recording:
-        """Return the rewritten recording."""
         self.storages = list(self.source.storages)
         self._pack_storages()
         first: list[int] = []

@@ -49,7 +49,6 @@ class WeekLoad:
 
     @property
     def requests(self) -> float:
-        """Return the requests of a week."""
         return float(self.rates(60.0).sum() * 60.0)
 
 

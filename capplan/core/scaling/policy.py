@@ -74,7 +74,6 @@ class ReplicaBounds:
     maximum: int
 
     def within(self, replicas: int) -> int:
-        """Return a number of replicas within the bounds."""
         return min(max(replicas, self.minimum), self.maximum)
 
 

@@ -75,7 +75,6 @@ class ObservedArrivals:
 
     @property
     def total(self) -> float:
-        """Return all requests."""
         return float(self.counts.sum())
 
     @property

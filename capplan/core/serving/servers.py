@@ -29,7 +29,6 @@ class Fleet:
 
     @property
     def gpus(self) -> int:
-        """Return all GPUs, spares included."""
         return self.servers * self.gpus_per_server
 
     @property

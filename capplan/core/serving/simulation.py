@@ -255,7 +255,6 @@ class _Lanes:
         self.is_scattered = any(scvs)
 
     def run(self, warm_up_fraction: float) -> list[Observed]:
-        """Serve all arrivals in every lane."""
         lanes, sizes, finishes, services = self._serve()
         order = np.argsort(lanes.astype(np.int16), kind="stable")
         lanes, sizes, finishes, services = lanes[order], sizes[order], finishes[order], services[order]

@@ -176,7 +176,6 @@ class Sizing:
 
     @property
     def gpu(self) -> str:
-        """Return the GPU's id."""
         return self.capacity.candidate.gpu
 
     @property

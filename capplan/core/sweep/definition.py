@@ -38,7 +38,6 @@ class Conditions:
         return self.batches.sizes or (None,)
 
     def asked(self) -> dict[str, Value]:
-        """Return the columns that state the conditions."""
         workload = self.workload
         training = workload.training
         return {
@@ -94,7 +93,6 @@ class ServingConditions:
         return self.concurrency
 
     def asked(self) -> dict[str, Value]:
-        """Return the columns that state the conditions."""
         names = ("input_len", "output_len", "weights", "kv", "power_limit_w")
         stated = {name: getattr(self, name) for name in names}
         return {"precision": self.weights, "framework": self.engine, "mode": SERVING, "gpus": self.tp, **stated}

@@ -70,7 +70,6 @@ class StageCache:
 
     @cached_property
     def windows(self) -> frozenset[int]:
-        """Return the lengths of sliding windows."""
         return frozenset(layer.window for layer in self.layers if layer.window is not None)
 
     def sequence_bytes(self, tokens: int, *, block: int = 1) -> float:
@@ -184,7 +183,6 @@ class PagedPool:
 
     @cached_property
     def groups(self) -> tuple[LayerCache, ...]:
-        """Return one representative layer for each group."""
         return tuple(layer for layer, count in self._kinds.items() for _ in range(ceil(count / self.group_size)))
 
     @cached_property

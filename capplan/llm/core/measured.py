@@ -44,7 +44,6 @@ class ErrorSummary:
 
 
 def summarise_errors(values: Sequence[JudgedValue]) -> ErrorSummary:
-    """Compute the errors over values of one metric."""
     ratio = np.array([value.predicted.expected / value.measured for value in values])
     errors = np.abs(ratio - 1.0)
     inside = [value.predicted.low <= value.measured <= value.predicted.high for value in values]

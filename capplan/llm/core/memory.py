@@ -132,7 +132,6 @@ class ServingMemory:
 
     @property
     def fits(self) -> bool:
-        """Return True if every stage fits."""
         return self.tightest.fits
 
     def sequences(self, tokens: int) -> int:
@@ -159,7 +158,6 @@ def _tokens_or_pool(stage: StageMemory) -> float:
 
 
 def divide_memory(deployment: Deployment) -> ServingMemory:
-    """Divide the memory of every GPU of a deployment."""
     stages = range(deployment.sharding.pipeline)
     return ServingMemory(deployment=deployment, stages=tuple(_stage_memory(deployment, stage) for stage in stages))
 

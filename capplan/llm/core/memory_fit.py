@@ -33,7 +33,6 @@ class StartupLog:
 
     @property
     def has_images(self) -> bool:
-        """Return True if the model has an image encoder."""
         return self.architecture.vision is not None or self.architecture.vision_note is not None
 
     @property

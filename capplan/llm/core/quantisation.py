@@ -37,7 +37,6 @@ class Quantisation:
         return dict(self.mixed).get(role, self.format if narrow else None)
 
     def bits(self, role: WeightRole, *, layer: int | None = None) -> float:
-        """Return the bits that one weight takes."""
         stored = self.format_of(role, layer=layer)
         return self.format.other_bits if stored is None else stored.bits
 

@@ -57,7 +57,6 @@ class Sharding:
 
     @property
     def gpus(self) -> int:
-        """Return the GPUs of one replica."""
         return self.tensor * self.pipeline * self.data
 
     @property

@@ -40,7 +40,6 @@ class WeightBytes:
         return sum(size for _, size in self.by_role) + self.rope_table
 
     def of(self, role: WeightRole) -> float:
-        """Return the bytes of one role. [bytes]"""
         return sum(size for tensor_role, size in self.by_role if tensor_role is role)
 
 
@@ -48,7 +47,6 @@ class WeightBytes:
 def stage_weights(
     architecture: Architecture, *, quantisation: Quantisation, sharding: Sharding, layout: EngineLayout, stage: int = 0
 ) -> WeightBytes:
-    """Count the bytes of weights on one GPU of a pipeline stage."""
     sizes: dict[WeightRole, float] = {}
     for layer, tensor in _stage_tensors(architecture, sharding, stage):
         size = _padded_bytes(

@@ -104,7 +104,6 @@ def _attributes(  # noqa: PLR0917  # torch's arguments
 def _compute(
     query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, attributes: tuple[tuple[str, Attribute], ...]
 ) -> Tensor:
-    """Compute attention of tensors that have data."""
     named: dict[str, Any] = {name: given for name, given in attributes if name in _PASSED_ON}
     made: Tensor = torch._C._nn.scaled_dot_product_attention(query, key, value, mask, **named)
     return made

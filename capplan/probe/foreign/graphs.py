@@ -69,7 +69,6 @@ class Scope(torch.nn.Module):
     """A module of the original model, of which the file states path and weights; runs what came from it."""
 
     def forward(self, call: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-        """Run one operator."""
         return call(*args, **kwargs)
 
 

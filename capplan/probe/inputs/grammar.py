@@ -244,7 +244,6 @@ class ModelRequest:
         return names_code(self.words, inputs_from=self.inputs_from, prepare=self.prepare)
 
     def parse(self) -> InputRequest:
-        """Read the options' values."""
         if self.weights is not None or self.activations is not None:
             raise UsageError(
                 "⟨weights⟩ and ⟨activations⟩ are for what is worked out, not for what is run: quantise the model in a "

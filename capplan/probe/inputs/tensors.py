@@ -33,7 +33,6 @@ class SpecInputs:
     positional_names: tuple[str, ...] = ()
 
     def __call__(self, batch: int, device: Device) -> ModelInputs:
-        """Make the tensors."""
         positional = [spec for spec in self.specs if spec.name is None]
         named = [(spec.name, spec) for spec in self.specs if spec.name is not None]
         kwargs = nested((name, make_tensor(spec, batch=batch, device=device)) for name, spec in named)
@@ -53,7 +52,6 @@ class ImageListInputs:
     image: InputSpec
 
     def __call__(self, batch: int, device: Device) -> ModelInputs:
-        """Make the images."""
         images = [image.clone() for image in make_tensor(self.image, batch=batch, device=device)]
         return ModelInputs(args=(images,), names=tuple(f"images[{index}]" for index in range(batch)))
 
@@ -72,7 +70,6 @@ class FileInputs:
     notes: tuple[str, ...] = ()
 
     def __call__(self, batch: int, device: Device) -> ModelInputs:
-        """Make the inputs."""
         if self.only_batch not in (None, batch):
             raise UsageError(f"{self.fixed} of {self.only_batch}, so batch {batch} cannot be run: {self.instead}")
         return self.made(batch, device)

@@ -31,7 +31,6 @@ class _Call(nn.Module):
         self._call = call
 
     def forward(self, *given: Tensor) -> Tensor:
-        """Call the function."""
         return self._call(*given)
 
 

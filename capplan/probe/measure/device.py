@@ -83,7 +83,6 @@ class TorchDevice:
         return contextlib.nullcontext()
 
     def check(self) -> None:
-        """Use the device once."""
         try:
             torch.ones(1, device=self.torch_device).add_(1)
             self.synchronize()

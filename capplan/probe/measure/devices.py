@@ -43,7 +43,6 @@ class CudaDevice(TorchDevice):
         return self._torch.device(self.torch_device)  # type: ignore[no-any-return]  # untyped here
 
     def synchronize(self) -> None:
-        """Wait for the device."""
         self._torch.synchronize(self.torch_device)
 
     def make_event(self) -> Event:
@@ -156,7 +155,6 @@ class MpsDevice(TorchDevice):
     """Apple's GPU: timed by the host's clock around a synchronise."""
 
     def synchronize(self) -> None:
-        """Wait for the device."""
         torch.mps.synchronize()
 
     def memory(self) -> MeasuredMemory:

@@ -62,7 +62,6 @@ class _PowerReadings:
         self._thread = threading.Thread(target=self._read, daemon=True)
 
     def start(self) -> None:
-        """Begin to read."""
         self._thread.start()
 
     def stop(self) -> float | None:
@@ -108,7 +107,6 @@ class Nvml:
         self._handle = handle
 
     def driver_version(self) -> str | None:
-        """Return the driver's version."""
         found = self._read(self._library.nvmlSystemGetDriverVersion)
         return found.decode() if isinstance(found, bytes) else found
 
@@ -125,7 +123,6 @@ class Nvml:
         return _scaled(self._ask("nvmlDeviceGetTotalEnergyConsumption"), 1e-3)
 
     def clocks(self) -> Clocks:
-        """Return the clocks now."""
         graphics = self._ask("nvmlDeviceGetClockInfo", self._library.NVML_CLOCK_GRAPHICS)
         memory = self._ask("nvmlDeviceGetClockInfo", self._library.NVML_CLOCK_MEM)
         return Clocks(graphics_hz=_scaled(graphics, 1e6), memory_hz=_scaled(memory, 1e6))

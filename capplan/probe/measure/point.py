@@ -96,7 +96,6 @@ def best_method(device: Device) -> TimingMethod:
 def measure_point(
     ready: ReadyModel, batch: int, *, bench: Bench, rules: Rules, on_progress: OnProgress = lambda _: None
 ) -> TimedPoint:
-    """Measure a ready model at a batch."""
     return use_alone(ready, batch, bench=bench, use=lambda run: _measured(run, batch, bench, rules, on_progress))
 
 

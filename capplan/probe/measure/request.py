@@ -38,12 +38,10 @@ class MeasurementJob:
 
 
 def job_to_json(job: MeasurementJob) -> str:
-    """Write a job for another process."""
     return json.dumps(asdict(job))
 
 
 def job_from_json(text: str) -> MeasurementJob:
-    """Read a job that `job_to_json` wrote."""
     document: dict[str, Any] = json.loads(text)
     rules = document.pop("rules")
     model: dict[str, Any] = {

@@ -113,7 +113,6 @@ class Session:
         return use_alone(ready, batch, bench=self.bench, use=lambda run: time_modules(ready.module, run, device=device))
 
     def failure(self, batch: int, kind: MeasurementFailure, message: str) -> FailedMeasurement:
-        """Record a point that has no measurement."""
         return make_failure(self.job, self.identity, self.facts, batch=batch, kind=kind, message=message)
 
     def _ready_model(self) -> ReadyModel:
@@ -162,7 +161,6 @@ def model_identity(target: Target) -> ModelIdentity:
 
 
 def measured_workload(job: MeasurementJob, batch: int) -> MeasuredWorkload:
-    """Return the conditions of one point of a job."""
     return MeasuredWorkload(batch=batch, precision=job.precision, framework=job.framework, layout=job.layout)
 
 
@@ -175,7 +173,6 @@ def make_failure(
     kind: MeasurementFailure,
     message: str,
 ) -> FailedMeasurement:
-    """Record a point that has no measurement."""
     return FailedMeasurement(
         model=model,
         workload=measured_workload(job, batch),

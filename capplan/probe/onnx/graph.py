@@ -22,7 +22,6 @@ class Constant:
 
     @property
     def elements(self) -> int:
-        """Number of elements."""
         return prod(self.shape)
 
 

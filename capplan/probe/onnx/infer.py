@@ -30,11 +30,9 @@ class ShapeInference:
 
     @property
     def where(self) -> str:
-        """The file, for messages."""
         return str(self._path)
 
     def outputs(self, node: Node, inputs: Sequence[Any], given: Mapping[str, Tensor]) -> list[ShapeAndDtype]:
-        """Return shape and dtype of each output of a node."""
         shapes = {name: tuple(tensor.shape) for name, tensor in given.items()}
         key = tuple(shapes.items())
         if key not in self._inferred:

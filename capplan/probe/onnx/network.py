@@ -203,7 +203,6 @@ class OnnxNetwork(torch.nn.Module):
         return self.get_parameter(self._probe).dtype if self._probe else torch.float32
 
     def forward(self, *inputs: Tensor) -> tuple[Any, ...]:
-        """Run the graph."""
         given = dict(zip((port.name for port in self._model.graph.inputs), inputs, strict=True))
         values: dict[str, Value] = {**self._host, **given}
         for weight in self._plan.weights:

@@ -27,7 +27,6 @@ DTYPES: Mapping[int, str] = {
 
 
 def import_onnx() -> ModuleType:
-    """Import the onnx package."""
     try:
         import onnx
     except ModuleNotFoundError as error:

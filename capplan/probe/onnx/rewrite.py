@@ -60,7 +60,6 @@ def _renamed(graph: Graph, names: Mapping[str, str]) -> Graph:
 
 
 def _with_graphs(node: Node, change: Callable[[Graph], Graph]) -> Node:
-    """Return a node with the graphs within it changed."""
     if not node.graphs:
         return node
     changed = {name: change(value) if isinstance(value, Graph) else value for name, value in node.attributes.items()}

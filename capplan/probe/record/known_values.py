@@ -124,7 +124,6 @@ class KnownValues:
         return placed
 
     def run(self, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any], inputs: list[Tensor]) -> Any:
-        """Run an operator's shapes, and its values where they are known."""
         self.operators += 1
         if not self._is_meta:
             out = operator.overload(*args, **kwargs)
@@ -235,7 +234,6 @@ class KnownValues:
             out.__dict__["_drawn"] = True
 
     def knows(self, tensor: Tensor) -> bool:
-        """Return True if a tensor's value is known."""
         value = getattr(tensor, "_known_value", None)
         if value is None:
             return False

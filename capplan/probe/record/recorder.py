@@ -181,7 +181,6 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch lea
         return self._run(operator, args, kwargs, inputs)
 
     def run(self, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Run and record one operator on the device."""
         return self._run(operator, args, kwargs, flatten((*args, *kwargs.values())))
 
     def _run(self, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any], inputs: list[Tensor]) -> Any:

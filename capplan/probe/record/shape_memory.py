@@ -33,7 +33,6 @@ class ShapeMemory:
         self._known: dict[Any, _Made | tuple[_Made, ...] | None] = {}
 
     def run(self, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Return what an operator makes."""
         if operator.written or operator.is_view or operator.is_data_dependent:
             return operator.overload(*args, **kwargs)
         try:

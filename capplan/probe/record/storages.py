@@ -84,7 +84,6 @@ class Storages:
 
 
 def stored_elements(tensor: Tensor) -> Tensor:
-    """Return the vector of elements that a sparse tensor stores."""
     return tensor._values() if tensor.layout is torch.sparse_coo else tensor.values()
 
 

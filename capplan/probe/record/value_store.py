@@ -56,7 +56,6 @@ def real_of(value: Any) -> Any:
 
 
 def on_meta(real: Any) -> Any:
-    """Make meta tensors that carry values."""
     if isinstance(real, Tensor):
         out = torch.empty_strided(real.shape, real.stride(), dtype=real.dtype, device="meta")
         attach(out, real)

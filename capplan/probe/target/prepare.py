@@ -144,7 +144,6 @@ class _Adapted(torch.nn.Module):
         return self.base.bias
 
     def forward(self, data: torch.Tensor) -> torch.Tensor:
-        """Run the layer and its adapter."""
         made: torch.Tensor = self.base(data) + self.lora_b(self.lora_a(data))
         return made
 

@@ -53,7 +53,6 @@ def full_words(words: str, request: InputRequest) -> str:
 
 
 def input_words(spec: InputSpec) -> str:
-    """Format one input in the grammar of `--input`."""
     dims = "x".join(_dim_words(dim) for dim in spec.shape)
     dtype = "" if spec.dtype == "float32" else f"{spec.dtype}:"
     return f"{spec.name}={dtype}{dims}" if spec.name else f"{dtype}{dims}"

@@ -52,7 +52,6 @@ def is_torchscript(path: Path) -> bool:
 
 
 def read_archive(path: Path) -> ScriptArchive:
-    """Read an archive."""
     try:
         with open_archive(path) as archive:
             return _ArchiveReader(path, archive).read()

@@ -134,7 +134,6 @@ class ScriptNetwork(ScriptModule):
         return find_forward(self.script_class)
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """Run the model."""
         if self._running:  # a method of the model's own, called by its submodules
             call, *rest = args
             return call(*rest, **kwargs)
@@ -200,7 +199,6 @@ class _Builder:
         self._held = self._walked = 0
 
     def fill(self, module: ScriptModule, record: ObjectRecord) -> None:
-        """Set the attributes of a module to those of its record."""
         self._modules[id(record)] = module
         for name, value in record.state.items():
             if not name or "." in name:
@@ -278,7 +276,6 @@ class _Builder:
         return value
 
     def _named_tuple(self, module: ScriptModule, name: str, script_class: ScriptClass, record: ObjectRecord) -> Any:
-        """Make a named tuple of an object's values."""
         names, values = script_class.attributes, record.values
         if len(names) != len(values):
             raise UsageError(f"{self._where}: {script_class.name} has {len(names)} names and {len(values)} values.")

@@ -40,7 +40,6 @@ def _dtype(number: Any) -> Any:
 def call_operator(
     namespace: str, name: str, args: Sequence[Any], kwargs: Mapping[str, Any], *, device: torch.device
 ) -> Any:
-    """Call an operator of PyTorch or torchvision."""
     if not is_allowed(namespace, name):
         raise ScriptError(f"{namespace}::{name} is not an operator that is read")
     special = _SPECIAL.get(name)
@@ -85,7 +84,6 @@ def _as_number(value: Any) -> Any:
 
 
 def _overload(packet: Any, name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-    """Return the overload that the arguments choose."""
     try:
         chosen = torch._C._jit_resolve_packet(name, *args, **kwargs)
     except RuntimeError as error:

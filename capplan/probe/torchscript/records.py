@@ -41,7 +41,6 @@ class StorageRecord:
 
     @property
     def size_bytes(self) -> int:
-        """Return the bytes that it takes."""
         return self.elements * self.item_bytes
 
 
@@ -57,7 +56,6 @@ class TensorRecord:
 
     @property
     def dtype(self) -> str:
-        """Return the dtype by its name in torch."""
         return self.storage.dtype
 
 
@@ -89,7 +87,6 @@ class _Counted(io.BytesIO):
         self._budget = budget
 
     def read(self, size: int | None = -1, /) -> bytes:
-        """Read some bytes."""
         self._budget.take_steps(STATEMENT_STEPS)
         return super().read(size)
 
@@ -239,7 +236,6 @@ def _is_count(value: Any) -> bool:
 def _tensor(
     storage: Any, offset: Any, shape: Any, strides: Any, requires_grad: Any = False, *_hooks_and_metadata: Any
 ) -> TensorRecord:
-    """Make the record of a tensor, checked against its storage."""
     if not isinstance(storage, StorageRecord) or not _is_count(offset):
         raise pickle.UnpicklingError("a tensor without a storage")
     if not isinstance(shape, tuple) or not isinstance(strides, tuple) or len(shape) != len(strides):

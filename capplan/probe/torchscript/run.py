@@ -36,14 +36,12 @@ class Instance:
         self.state = dict(state or {})
 
     def script_get(self, name: str, budget: Budget) -> Any:
-        """Return an attribute."""
         del budget
         if name not in self.state:
             raise ScriptError(f"{self.script_class.name} has no attribute {name}")
         return self.state[name]
 
     def script_set(self, name: str, value: Any) -> None:
-        """Set an attribute."""
         self.state[name] = value
 
     def script_call(self, call: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
@@ -66,7 +64,6 @@ class NamedValues(tuple[Any, ...]):
 
     @classmethod
     def of(cls, names: Sequence[str], values: Sequence[Any]) -> "NamedValues":
-        """Make one."""
         made = cls(values)
         made.names = tuple(names)
         return made

@@ -45,7 +45,6 @@ class TensorFactory:
             self._fake_mode = FakeTensorMode(allow_non_fake_inputs=True)
 
     def entered(self) -> contextlib.AbstractContextManager[Any]:
-        """Return the context that a pass runs in."""
         return contextlib.nullcontext() if self._fake_mode is None else self._fake_mode
 
     def weight(self, tensor: Tensor) -> Tensor:

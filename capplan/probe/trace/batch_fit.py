@@ -76,7 +76,6 @@ SeenInput: TypeAlias = tuple[str, torch.dtype, tuple[int, ...]]
 
 
 def fit_inputs(seen: Sequence[Sequence[SeenInput]], batches: Sequence[int]) -> tuple[InputTensor, ...]:
-    """Return the inputs' shapes over the batch."""
     if any(len(other) != len(seen[0]) for other in seen):
         raise DoesNotFitError
     found = []

@@ -92,7 +92,6 @@ class TraceFolder:
         return trace
 
     def holds(self, run: ModelRun) -> bool:
-        """Return True if the trace of a run is in the folder."""
         return exists(self._path(run))
 
     def _path(self, run: ModelRun) -> Path:

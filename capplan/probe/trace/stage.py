@@ -115,7 +115,6 @@ class TraceStage:
         return self.run(batch) if self._keeps and self.configuration.training is None else first
 
     def run(self, batch: int) -> Pass:
-        """Run one pass."""
         known = KnownValues(
             self.factory.device,
             assumes_choices=self.assumes_choices,

@@ -23,7 +23,6 @@ class Image:
 
     @property
     def patches(self) -> int:
-        """Patches of the image."""
         if self.patch_size is None:
             raise TypeError("the config states no patch size")
         side = self.patch_size

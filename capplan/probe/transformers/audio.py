@@ -88,13 +88,11 @@ _BINS = (
 
 
 def _frame_mask(config: Any, request: InputRequest) -> list[InputSpec]:
-    """Return a mask in which every frame is sound and none is padding."""
     shape = (BATCH, Affine(_frames(config, request)))
     return [InputSpec(dtype="int64", shape=shape, row=(1,))]
 
 
 def _sample_mask(config: Any, _request: InputRequest) -> list[InputSpec]:
-    """Return a mask in which every sample is sound and none is padding."""
     samples = Affine(getattr(config, "audio_chunk_size", None) or _SECONDS * _RATE)
     return [InputSpec(dtype="int64", shape=(BATCH, samples), row=(1,))]
 

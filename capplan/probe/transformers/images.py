@@ -108,7 +108,6 @@ GRIDS: dict[str, Callable[[Any, InputRequest], list[InputSpec]]] = {
 
 
 def vision_part(config: Any) -> Any:
-    """Return the part of a config that describes images."""
     if config.model_type == "vision-encoder-decoder":
         return config.encoder
     if config.model_type == "t5gemma2":

@@ -136,7 +136,6 @@ def charge_of(offer: Price, sharding: Sharding, *, minimum_s: float | None = Non
 
 
 def curve_of(fleet: ElasticFleet) -> ReplicaCurve:
-    """Return the curve of a fleet's replica."""
     return replica_curve(fleet.replica, fleet.load, fleet.limits)
 
 

@@ -58,7 +58,6 @@ class _LiveReplica(ReplicaState):
         self.owners: list[int] = []
 
     def accept(self, request: int, prompt: float, answer: int) -> None:
-        """Take a request now."""
         self.at.append(self.now)
         self.left.append(prompt)
         self.prompts.append(prompt)
@@ -138,7 +137,6 @@ class _BurstFleet:
         self.started = 0
 
     def serve(self, requests: Arrivals) -> None:
-        """Serve all requests."""
         at, prompts, answers = requests.at_s.tolist(), requests.prompts.tolist(), requests.answers.tolist()
         now, coming, next_look = 0.0, 0, 0.0
         while coming < len(at) or self.held or any(replica.in_flight for replica in self.ready):

@@ -17,7 +17,6 @@ class Charge:
     minimum_s: float = 0.0
 
     def machines(self, replicas: int) -> int:
-        """Return the machines that hold some replicas."""
         return -(-replicas // self.replicas_per_machine) * self.machines_per_replica
 
 

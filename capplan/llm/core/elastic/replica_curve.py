@@ -49,7 +49,6 @@ class ReplicaCurve:
         return float(kept[-1] / self.last * self.full_per_s) if kept.size else 0.0
 
     def in_flight_at(self, rate_per_s: float) -> float:
-        """Return the requests in a replica at a rate."""
         return float(np.interp(rate_per_s / self.full_per_s * self.last, np.arange(self.last + 1), self.in_flight))
 
 

@@ -94,7 +94,6 @@ class DeploymentFit:
 
     @property
     def gpus(self) -> int:
-        """Return the GPUs of all replicas."""
         return self.replicas * self.sharding.gpus
 
     @property
@@ -142,7 +141,6 @@ class DeploymentFit:
 
     @property
     def output_tokens_per_s_per_gpu(self) -> float:
-        """Return the output tokens per second of one GPU at the load."""
         return self.output_tokens_per_s / self.gpus
 
     @property
@@ -232,7 +230,6 @@ class MixedFleet:
 
     @property
     def words(self) -> str:
-        """Return the fleet in words, with the requests that each kind gets."""
         return " + ".join(
             f"{part.fit.replicas} × {part.fit.sharding.gpus} {part.fit.gpu} for {part.share:.0%} of the requests"
             for part in self.parts

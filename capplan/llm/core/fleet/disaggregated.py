@@ -41,7 +41,6 @@ class Side:
     server: GpuServer = BOARD_OF_EIGHT
 
     def placed(self, replicas: int) -> "PlacedSide":
-        """Return so many replicas of it."""
         return PlacedSide(gpu=self.gpu, sharding=self.sharding, replicas=replicas, rent=self.rent, server=self.server)
 
 
@@ -57,7 +56,6 @@ class PlacedSide:
 
     @property
     def gpus(self) -> int:
-        """Return the GPUs of all its replicas."""
         return self.replicas * self.sharding.gpus
 
     @property
@@ -96,7 +94,6 @@ class DisaggregatedFit:
 
     @property
     def gpus(self) -> int:
-        """Return the GPUs of all replicas."""
         return self.prefill.gpus + self.decode.gpus
 
     @property
@@ -117,7 +114,6 @@ class DisaggregatedFit:
 
     @property
     def words(self) -> str:
-        """Return the fleet in words."""
         prompts, answers = (
             f"{counted(side.replicas, f'{kind} replica')} × {side.sharding.gpus}"
             for side, kind in ((self.prefill, "prefill"), (self.decode, "decode"))

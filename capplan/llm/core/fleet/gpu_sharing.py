@@ -51,17 +51,14 @@ class SharedGpus:
 
     @property
     def gpu(self) -> str:
-        """Return the GPU's id."""
         return self.parts[0].fit.gpu
 
     @property
     def size(self) -> int:
-        """Return the GPUs that the models of one group share."""
         return self.parts[0].fit.sharding.gpus
 
     @property
     def gpus(self) -> int:
-        """Return the GPUs of all groups."""
         return self.replicas * self.size
 
     @property
@@ -71,7 +68,6 @@ class SharedGpus:
 
     @property
     def words(self) -> str:
-        """Return the group in words."""
         models = " and ".join(part.plan.model for part in self.parts)
         return f"{self.gpus} × {self.gpu} shared by {models} ({self.replicas} × {self.size})"
 

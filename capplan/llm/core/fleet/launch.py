@@ -70,7 +70,6 @@ class Setting:
 
     @property
     def server_gpus(self) -> int:
-        """Return the GPUs of the replica in each of its servers."""
         return self.sharding.gpus // self.servers
 
 
@@ -98,7 +97,6 @@ class LaunchOption:
 
     @property
     def words(self) -> tuple[str, ...]:
-        """Return the option as arguments."""
         return (self.option,) if self.value is None else (self.option, self.value)
 
 
@@ -119,17 +117,14 @@ class Launch:
 
     @property
     def engine(self) -> Engine:
-        """Return the engine."""
         return self.setting.engine
 
     @property
     def options(self) -> tuple[LaunchOption, ...]:
-        """Return all options of the command."""
         return (*self.shared_options, *place_options(self.setting, _places(self.setting)[0]))
 
     @property
     def arguments(self) -> tuple[str, ...]:
-        """Return all words of the command."""
         return (*self.program, *_words(self.options))
 
     @property
@@ -218,7 +213,6 @@ and SGLang's (multi-node deployment)."""
 
 
 def _places(setting: Setting) -> tuple[ServerPlace, ...]:
-    """Return the places of all servers of a replica."""
     ranks = setting.sharding.data // setting.servers
     return tuple(
         ServerPlace(head=_HEAD, number=str(number), first_rank=str(number * ranks), is_first=number == 0)
@@ -325,7 +319,6 @@ def _option(name: str, value: object, why: str) -> LaunchOption:
 
 
 def _served(engine: Engine) -> Iterator[LaunchOption]:
-    """Yield where a server listens."""
     yield _option("--host", "0.0.0.0", "listens on every address; the default is the local one")
     yield _option("--port", PORTS[engine], "the port of the service")
 
@@ -486,7 +479,6 @@ def _files(setting: Setting) -> tuple[tuple[str, str], ...]:
 
 
 def _in_blocks(tokens: int) -> int:
-    """Return tokens in whole blocks."""
     return -(-tokens // _BLOCK_TOKENS) * _BLOCK_TOKENS
 
 

@@ -242,7 +242,6 @@ def energy_of(
     servers: float | None = None,
     in_use_fraction: float = 1.0,
 ) -> Energy:
-    """Return what a fleet draws at its load."""
     count = gpus or fit.gpus
     full = max((point.rate_per_s for point in fit.curve), default=0.0) * count / fit.sharding.gpus
     load = min(1.0, fit.rate_per_s / full) if full else 1.0

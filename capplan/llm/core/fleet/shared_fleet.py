@@ -22,7 +22,6 @@ class SharedFleet:
 
     @property
     def gpus(self) -> int:
-        """Return the GPUs of all models."""
         return sum(part.fit.gpus for part in self.parts) + sum(group.gpus for group in self.shared)
 
     @property

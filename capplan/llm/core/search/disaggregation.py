@@ -81,7 +81,6 @@ def _ranked(found: Iterable[DisaggregatedFit]) -> list[DisaggregatedFit]:
 
 
 def _first(sides: Sequence[Side], best: Sequence[Sharding]) -> list[Side]:
-    """Return the sides of the best deployments of a GPU."""
     wanted = list(dict.fromkeys(best))[:_MOST_MIXED_SIDES]
     return [side for side in sides if side.sharding in wanted]
 

@@ -39,7 +39,6 @@ def estimate_serving(
     flags: SchedulerFlags = DEFAULT_FLAGS,
     power_law: PowerLaw | None = None,
 ) -> ServingEstimate:
-    """Estimate a deployment at every concurrency."""
     constants = constants_of(calibration)
     adjustments = _adjustments(measured, deployment, calibration, constants)
     basis = _Basis(calibration, constants, deployment.evidence(calibration), adjustments, flags, power_law)

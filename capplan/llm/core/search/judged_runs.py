@@ -31,7 +31,6 @@ class PreparedRun:
 
 
 def words_of(run: MeasuredRun) -> NamedDeployment:
-    """Return the deployment that a run names."""
     return NamedDeployment(
         model=run.model,
         gpu=run.gpu,
@@ -46,7 +45,6 @@ def words_of(run: MeasuredRun) -> NamedDeployment:
 
 
 def prepare(run: MeasuredRun, find: Find) -> PreparedRun:
-    """Find the deployment of a run and what it was asked."""
     check_extent(run)
     deployment = find(words_of(run))
     return PreparedRun(run=run, deployment=deployment, case=case_of_run(run, deployment))

@@ -38,7 +38,6 @@ def _is_limited_so(run: MeasuredRun, deployment: ServingDeployment) -> bool:
 
 
 def named_runs_of(measured: Sequence[MeasuredRun], deployment: ServingDeployment) -> list[MeasuredRun]:
-    """Return the measured runs that name a deployment, its engine and its weights."""
     own = deployment.quantisation.format.name
     return [
         run

@@ -42,14 +42,12 @@ class Replica:
 
     @classmethod
     def of(cls, service: ServedDeployment, deployment: ServingDeployment, load: TokenLoad) -> "Replica":
-        """Return a replica of a deployment for the requests of a load."""
         capacity = deployment.sequences_that_fit(load.cached_len)
         return cls(service, deployment, request_demand(deployment, service.constants, load, capacity=capacity))
 
     def simulate(
         self, load: TokenLoad, *, limits: LatencyLimits, requests: int, trace: Arrivals | None = None, label: str = ""
     ) -> LoadAnswer:
-        """Simulate the replica at a load."""
         admission, kept = self._admission(), self.deployment.host_cache
         trace = None if trace is None else trace.with_cache(admission.pool_tokens, kept.tokens if kept else 0.0)
         clients, in_step = None, False

@@ -157,7 +157,6 @@ class Search:
     draft_model: LanguageModel | None = None
 
     def candidates(self) -> Iterator[NamedDeployment]:
-        """Yield the deployments to judge."""
         asked = self.question
         for gpu in asked.gpus:
             for engine in asked.engines:
@@ -184,7 +183,6 @@ class Search:
         return server_for((offer.server for offer in self.question.offers_of(gpu)), sharding, usual=usual)
 
     def words_of(self, fit: DeploymentFit) -> NamedDeployment:
-        """Return the words that name the deployment of a fit."""
         words = self.question.words(
             gpu=fit.gpu,
             engine=fit.engine,
@@ -447,7 +445,6 @@ class Search:
         return replace(fit, needed=needed, replicas=needed + self.question.redundancy, max_rate_per_s=most)
 
     def _with_energy(self, deployment: ServingDeployment, fit: DeploymentFit) -> DeploymentFit:
-        """Return a deployment with its energy where that is asked for."""
         return fit if self.power_law is None else replace(fit, energy=self.energy(deployment, fit, self.power_law))
 
     def energy(self, deployment: ServingDeployment, fit: DeploymentFit, law: PowerLaw) -> ServingEnergy | None:
@@ -569,7 +566,6 @@ def _memory_reason(deployment: ServingDeployment, tokens: float) -> str:
 
 
 def rejection(words: NamedDeployment, reason: str, obstacle: Obstacle) -> DeploymentRejection:
-    """Return a rejection of a deployment."""
     return DeploymentRejection(
         gpu=words.gpu,
         reason=reason,
@@ -581,7 +577,6 @@ def rejection(words: NamedDeployment, reason: str, obstacle: Obstacle) -> Deploy
 
 
 def limit_rejection(words: NamedDeployment, broken: BrokenLimit, when: str) -> DeploymentRejection:
-    """Return a rejection of a deployment that breaks a limit."""
     refused = rejection(words, f"{broken} {when}", Obstacle.LIMIT)
     return replace(refused, broken_option=broken.option, least_s=broken.value_s)
 

@@ -50,7 +50,6 @@ def simulate_serving(
     measured: Sequence[MeasuredRun] = (),
     power_law: PowerLaw | None = None,
 ) -> Simulation:
-    """Simulate a deployment at every load."""
     deployment = find(words)
     constants = constants_of(calibration)
     check_runs(measured, deployment)

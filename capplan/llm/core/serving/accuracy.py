@@ -27,7 +27,6 @@ class JudgedAnswer(JudgedValue):
 
     @property
     def error(self) -> float:
-        """Return the relative error of the prediction."""
         return self.predicted.expected / self.measured - 1.0
 
 
@@ -71,7 +70,6 @@ class ServingValidation:
         }
 
     def cells(self, by: Sequence[str]) -> tuple[CellAccuracy, ...]:
-        """Return the accuracy of each metric in each cell."""
         groups: dict[tuple[Metric | EnergyMetric, tuple[str, ...]], list[JudgedAnswer]] = {}
         for item in self.answers:
             groups.setdefault((item.metric, tuple(cell_value(item, name) for name in by)), []).append(item)

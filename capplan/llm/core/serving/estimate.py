@@ -63,7 +63,6 @@ def explain_step(service: ServedDeployment, load: Load, *, drafting_s: float = 0
 
 
 def total_s(parts: tuple[StepPart, ...]) -> float:
-    """Return the time of the step that the parts make up. [s]"""
     return float(np.sum([part.time_s for part in parts]))
 
 

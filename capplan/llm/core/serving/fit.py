@@ -95,7 +95,6 @@ class Tabulated:
 
     @classmethod
     def of(cls, observations: Sequence[Observation], *, layout: ConstantsVector, prior: Prior) -> "Tabulated":
-        """Tabulate the steps of all observations."""
         closed = np.array([_is_closed_form(item) for item in observations])
         waits = [item for item, is_closed in zip(observations, closed, strict=True) if not is_closed]
         steps, points = _tabulate([_two_steps(item) for item in _taken(observations, closed)], layout)
@@ -243,7 +242,6 @@ class _Point:
 
 
 def _lone_steps(item: Observation) -> _Point:
-    """Return the steps of a lone prompt."""
     case = item.case
     rules = scheduling_on(case.engine, case.machine, data=case.kernels.data_parallel)
     requests = Requests(input_len=case.demand.input_len, output_len=1.0, batch=1.0, token_budget=rules.token_budget)

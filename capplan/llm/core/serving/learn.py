@@ -67,7 +67,6 @@ class LearntRun:
 
     @property
     def kernels(self) -> frozenset[KernelClass]:
-        """Return the classes of the kernels that it runs."""
         return kernel_classes(self.observation.case.kernels)
 
 
@@ -172,7 +171,6 @@ class HeldOut:
     group: NDArray[np.str_]
 
     def where(self, mine: BoolArray) -> "HeldOut":
-        """Return some of the runs."""
         kept = [item for item, taken in zip(self.evidence, mine, strict=True) if taken]
         return HeldOut(self.rows[mine], self.errors[mine], tuple(kept), self.group[mine])
 

@@ -220,6 +220,5 @@ def default_layout(cases: Iterable[ServingCase] = ()) -> ConstantsVector:
 
 
 def default_prior(layout: ConstantsVector) -> Prior:
-    """Return the beliefs as a vector in the order of a layout."""
     deviation = np.array([_share(name) * _DEVIATIONS[name.split("/")[-1]] for name in layout.names])
     return Prior(mean=layout.pack(PRIOR), deviation=deviation)

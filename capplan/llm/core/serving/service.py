@@ -89,7 +89,6 @@ class ServedDeployment:
         return cap.slowdowns(shares, probe).at(cap.end)
 
     def of_engine(self, name: str) -> float:
-        """Return a constant of the engine."""
         return float(self.constants.engine(name)[self.constants.layout.engines.index(self.engine)])
 
 
@@ -174,7 +173,6 @@ def _combine(service: ServedDeployment, steps: TwoSteps) -> float:
 
 
 def step_times_s(service: ServedDeployment, *loads: Load) -> tuple[FloatArray, ...]:
-    """Compute the times of the steps of several loads at once, an array for each load. [s]"""
     ends = np.cumsum([load.decoding.size for load in loads])
     return tuple(np.split(service.step(Load.joined(loads)).total_s, ends[:-1]))
 

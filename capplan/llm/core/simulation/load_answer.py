@@ -64,7 +64,6 @@ class LatencyLimits:
 
     @property
     def are_set(self) -> bool:
-        """Return True if there is a limit."""
         return any(limit is not None for limit in (self.ttft_s, self.tpot_s, self.e2e_s))
 
 

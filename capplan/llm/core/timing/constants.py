@@ -89,7 +89,6 @@ class Constants:
         return self.blocks[f"link/{name}"]
 
     def device(self, name: str) -> float:
-        """Return a constant of devices."""
         return float(self.blocks[f"device/{name}"][0])
 
     def factors(self) -> dict[str, float]:
@@ -126,6 +125,5 @@ def _named(names: Sequence[str], row: FloatArray) -> dict[str, float]:
 
 
 def constants_of(calibration: LlmCalibration) -> Constants:
-    """Return the constants of a calibration in the form that predictions read."""
     layout = ConstantsVector(tuple(calibration.engines), tuple(calibration.kernel_factors))
     return layout.view(layout.pack(calibration))

@@ -65,7 +65,6 @@ class Machine:
 
     @property
     def units(self) -> frozenset[Arithmetic]:
-        """Return the arithmetic that the GPU has."""
         return frozenset(self.peaks_flops_per_s)
 
 
@@ -92,7 +91,6 @@ _FP32_PER_CLOCK = 2 * 128
 
 
 def host_of(cpu: GpuSpec, gpu: GpuSpec) -> HostCpu:
-    """Return the host of a GPU."""
     return HostCpu(
         id=cpu.id,
         bandwidth_bytes_per_s=DIMM_FRACTION * cpu.memory_bandwidth_bytes_per_s,

@@ -183,7 +183,6 @@ class StepTime:
 
     @property
     def total_s(self) -> FloatArray:
-        """Return the time of the step."""
         return np.asarray(np.cbrt(self.device_s**3 + self.launch_s**3) + self.engine_s + self.drafter_s)
 
 

@@ -336,7 +336,6 @@ def step_work(kernels: Kernels, load: Load) -> StepWork:
 
 
 def kernel_classes(kernels: Kernels) -> frozenset[KernelClass]:
-    """Return the classes of the kernels that a deployment runs."""
     return frozenset(_classes(kernels))
 
 

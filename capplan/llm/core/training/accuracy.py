@@ -175,7 +175,6 @@ class JudgedTraining(JudgedValue):
     evidence: TrainingEvidence
 
     def cell_value(self, name: str) -> str:
-        """Return the value of a column as text."""
         match name:
             case "method":
                 return self.run.job.method.value
@@ -272,7 +271,6 @@ class TrainingValidation:
     skipped: tuple[SkippedRun, ...]
 
     def cells(self, by: Sequence[str]) -> tuple[TrainingCell, ...]:
-        """Return the accuracy of each metric in each cell."""
         groups: dict[tuple[tuple[str, ...], TrainingMetric], list[JudgedTraining]] = {}
         for item in self.answers:
             groups.setdefault((tuple(item.cell_value(name) for name in by), item.metric), []).append(item)

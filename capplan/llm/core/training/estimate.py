@@ -85,7 +85,6 @@ class TrainingEstimate:
 
     @property
     def job(self) -> TrainingJob:
-        """Return the job."""
         return self.memory.job
 
     @property
@@ -137,7 +136,6 @@ _OWN_WIDTH = 1.06
 def answer_training_memory(
     job: TrainingJob, gpu: GpuSpec, calibration: TrainingCalibration, *, own: OwnRun = NO_RUN
 ) -> TrainingMemoryAnswer:
-    """Return the memory of a job."""
     check_job(job)
     outlook = estimate_memory(job, calibration.memory)
     evidence = calibration.memory_evidence(gpu=gpu, framework=job.framework)

@@ -93,7 +93,6 @@ def passes_per_token(job: TrainingJob) -> tuple[float, float]:
 
 
 def training_rates(job: TrainingJob, gpu: GpuSpec, *, step_s: float) -> TrainingRates:
-    """Compute the FLOPs per second of one GPU."""
     forward = 2.0 * matmul_parameters(job.architecture)
     attention = attention_flops_per_token(job.architecture, sequence=job.sequence_tokens, is_causal=True)
     model, hardware = passes_per_token(job)

@@ -254,7 +254,6 @@ class TrainingJob:
 
     @property
     def micro_tokens(self) -> float:
-        """Return the tokens of one micro-batch on one GPU."""
         return self.micro_batch * self.parts.sequences * self.sequence_tokens / self.layout.context
 
     @property
@@ -264,7 +263,6 @@ class TrainingJob:
 
     @property
     def step_tokens(self) -> int:
-        """Return the tokens of one optimizer step."""
         return self.global_batch * self.parts.sequences * self.sequence_tokens
 
 
@@ -285,7 +283,6 @@ def recompute_choices(job: TrainingJob) -> tuple[Recompute, ...]:
 
 
 def check_job(job: TrainingJob) -> None:
-    """Raise if a job is not possible."""
     layout, name = job.layout, job.architecture.name
     product = layout.tensor * layout.pipeline * layout.context
     if layout.gpus % product:

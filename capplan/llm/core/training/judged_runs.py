@@ -19,7 +19,6 @@ from capplan.llm.core.training.estimate import answer_training_memory, estimate_
 def judge_training(
     run: MeasuredTraining, gpu: GpuSpec, *, calibration: TrainingCalibration, laws: RateLaws
 ) -> Iterator[JudgedTraining]:
-    """Yield the predictions of what was measured of a run."""
     job = run.job if run.recompute_is_stated else usual_recompute(run.job, gpu, calibration)
     if run.peak_bytes:
         memory = answer_training_memory(job, gpu, calibration)

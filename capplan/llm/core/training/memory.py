@@ -198,7 +198,6 @@ class CountedJob:
 
 
 def count_job(job: TrainingJob) -> CountedJob:
-    """Count what the memory of a job is made of."""
     return CountedJob(
         job,
         stage_parameters(job),
@@ -208,7 +207,6 @@ def count_job(job: TrainingJob) -> CountedJob:
 
 
 def estimate_memory(job: TrainingJob, constants: MemoryConstants) -> MemoryOutlook:
-    """Estimate the memory of a training job, of every pipeline stage."""
     return memory_of(count_job(job), constants)
 
 

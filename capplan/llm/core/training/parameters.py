@@ -47,7 +47,6 @@ class StageParameters:
 
 
 def cut_elements(tensor: Tensor, layout: TrainingLayout) -> float:
-    """Count the elements of a tensor on one GPU."""
     if is_expert(tensor):
         return tensor.parameters / (layout.expert * layout.expert_tensor)
     match tensor.split:
@@ -60,7 +59,6 @@ def cut_elements(tensor: Tensor, layout: TrainingLayout) -> float:
 
 
 def is_expert(tensor: Tensor) -> bool:
-    """Return True if a tensor belongs to the routed experts."""
     return tensor.role is WeightRole.EXPERT or (tensor.copies > 1 and tensor.name.startswith("expert"))
 
 

@@ -57,17 +57,14 @@ class PricedTraining:
 
     @property
     def job(self) -> TrainingJob:
-        """Return the job."""
         return self.estimate.job
 
     @property
     def fit_probability(self) -> float:
-        """Return the probability that the job fits its GPUs."""
         return self.estimate.memory.fit_probability
 
     @property
     def gpu_id(self) -> str:
-        """Return the id of the GPU."""
         return self.estimate.memory.gpu.id
 
 
@@ -210,7 +207,6 @@ class TrainingPlan:
 
     @property
     def fastest(self) -> PricedTraining | None:
-        """Return the fastest run."""
         return max(self.kept, key=lambda run: run.estimate.tokens_per_s.expected, default=None)
 
     @property
@@ -338,7 +334,6 @@ class _Searches:
         return min(misses, key=lambda miss: miss.needed_bytes / miss.usable_bytes, default=None)
 
     def plan(self) -> TrainingPlan:
-        """Return all that was found as a plan."""
         searches = self.found
         without = {
             key: found.rejected.most_common(1)[0][0] if found.rejected else "no layout of this framework"

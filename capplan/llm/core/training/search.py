@@ -53,7 +53,6 @@ class LayoutCandidate:
 
     @property
     def tokens_per_s(self) -> float:
-        """Return the tokens per second of all GPUs."""
         return self.job.step_tokens / self.step.total_s
 
 

@@ -69,7 +69,6 @@ class TrainingStepTime:
 
     @property
     def total_s(self) -> float:
-        """Return the time of the step. [s]"""
         return math.fsum(getattr(self, item.name) for item in fields(self))
 
     @property

@@ -103,7 +103,6 @@ H100 SXM, 1103 of 1979 against 734 of 989 TFLOP/s (gpu_specs)."""
 
 
 def training_gpu(gpu: GpuSpec, laws: RateLaws, *, network_bytes_per_s: float | None = None) -> TrainingGpu:
-    """Describe a GPU for training steps."""
     printed = half_peak(gpu)
     if not printed:
         raise UsageError(f"{gpu.id} has no matrix units in 16 bits, so that no time of training is estimated for it.")
@@ -634,7 +633,6 @@ _REDUCED_IN_FP32 = 1.5
 
 
 def _updated(job: TrainingJob, held: StageParameters) -> float:
-    """Return the parameters that the optimizer updates on one GPU."""
     if job.is_adapted:
         return held.adapters
     layout = job.layout
@@ -643,7 +641,6 @@ def _updated(job: TrainingJob, held: StageParameters) -> float:
 
 
 def _optimizer_bytes(job: TrainingJob, held: StageParameters) -> float:
-    """Return the bytes that an optimizer step reads and writes on one GPU."""
     weight, gradient, state = state_bytes(job)
     return (2 * weight + gradient + 2 * state) * _updated(job, held)
 

@@ -499,7 +499,6 @@ def _shared_width(fields: Fields, traits: Traits, width: int) -> int:
 
 
 def _routed_layers(fields: Fields, layer_count: int) -> list[bool]:
-    """Return which layers are mixtures of experts."""
     kinds = fields.words("mlp_layer_types", length=layer_count, known=("dense", "sparse", "moe", "hash_moe"))
     if kinds is not None:
         fields.understood(

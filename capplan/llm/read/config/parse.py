@@ -368,7 +368,6 @@ class _Encoder:
 
 
 def _attention_widths(reach: _Reach, fields: Fields, *, hidden: int, layer_count: int) -> dict[str, int]:
-    """Return the widths of layers by how far their attention reaches."""
     match reach:
         case _Reach.IMAGE:
             return {"attention_width": layer_count * hidden}

@@ -32,7 +32,6 @@ class Attempts:
         self._hosts: list[str] = []
 
     def add(self, host: Any) -> None:
-        """Note that a host was asked for."""
         name = host.decode(errors="replace") if isinstance(host, bytes) else str(host)
         if name not in self._hosts:
             self._hosts.append(name)

@@ -56,21 +56,17 @@ class Call:
         return self.dtype(torch_dtype(code))
 
     def dtype(self, dtype: torch.dtype) -> torch.dtype:
-        """Return the dtype of this run for one of the file."""
         return self.float_dtype if dtype is torch.float32 else dtype
 
     def whole(self, name: str, default: int = 0) -> int:
-        """Return an integer attribute."""
         value = self.node.attributes.get(name)
         return value if isinstance(value, int) else default
 
     def real(self, name: str, default: float = 0.0) -> float:
-        """Return a float attribute."""
         value = self.node.attributes.get(name)
         return float(value) if isinstance(value, int | float) else default
 
     def text(self, name: str, default: str = "") -> str:
-        """Return a text attribute."""
         value = self.node.attributes.get(name)
         return value if isinstance(value, str) else default
 
@@ -80,7 +76,6 @@ class Call:
         return [int(item) for item in value] if isinstance(value, tuple) else None
 
     def constant(self, name: str) -> Constant | None:
-        """Return an attribute that is a tensor."""
         value = self.node.attributes.get(name)
         return value if isinstance(value, Constant) else None
 
@@ -92,7 +87,6 @@ class Call:
         return [int(item) for item in self.host_list(tensor)]
 
     def host_list(self, tensor: Tensor) -> list[Any]:
-        """Read a tensor's values."""
         if tensor.numel() > MOST_SIZES:
             raise UsageError(
                 f"{self.node.describe()} takes {tensor.numel():,} sizes or axes; at most {MOST_SIZES:,} are read."

@@ -97,7 +97,6 @@ class _Method(torch.nn.Module):
         self.module, self.method = module, method
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """Call the method."""
         return getattr(self.module, self.method)(*args, **kwargs)
 
 

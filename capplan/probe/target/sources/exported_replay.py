@@ -80,7 +80,6 @@ class ExportedModule(torch.nn.Module):
             scope_at(self, path)
 
     def forward(self, *inputs: torch.Tensor) -> tuple[Any, ...]:
-        """Replay the graph."""
         given = iter(inputs)
         values: dict[str, Any] = {}
         for name in self._inputs:

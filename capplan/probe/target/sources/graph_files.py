@@ -24,7 +24,6 @@ from capplan.probe.torchscript.records import ObjectRecord
 
 
 def onnx_target(path: Path, request: InputRequest) -> Target:
-    """Find the model in an `.onnx` file."""
     model = hoist_constants(read_model(path))
     graph, decided = settle_branches(model.graph)
     model = replace(model, graph=find_patterns(graph))

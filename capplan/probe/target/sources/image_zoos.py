@@ -31,7 +31,6 @@ def import_timm() -> ModuleType:
 
 
 def timm_names() -> frozenset[str]:
-    """Name every architecture that timm registers."""
     return frozenset(import_timm().list_models())
 
 
@@ -107,7 +106,6 @@ _CLIP_FRAMES = 16
 
 
 def torchvision_names() -> frozenset[str]:
-    """Name every model that torchvision registers."""
     return frozenset(import_torchvision().models.list_models())
 
 
