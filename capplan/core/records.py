@@ -81,7 +81,6 @@ class RecordReader:
         raise NotImplementedError
 
     def wrong(self, where: str, given: object, wanted: str) -> None:
-        """Refuse a value of another kind."""
         self.refuse(where, f"must be {wanted}, not {given!r}")
 
     def unknown_keys(self, tree: dict[str, Any], known: Collection[str], prefix: str) -> None:
@@ -227,7 +226,6 @@ class JsonReader(RecordReader):
         raise ValueError(f"{key} {message}")
 
     def wrong(self, where: str, given: object, wanted: str) -> None:
-        """Refuse a value of another kind."""
         raise DamageError(where, given, wanted)
 
     def unknown_keys(self, tree: dict[str, Any], known: Collection[str], prefix: str) -> None:

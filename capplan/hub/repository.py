@@ -31,7 +31,6 @@ class HubRepository:
     """A repository at a commit.
 
     Attributes:
-        name: what was asked for.
         id: the repository, which another name than the one asked for may have led to.
         commit: the commit, in 40 digits.
         files: size of every file, None where the list does not say. [bytes]
@@ -153,7 +152,6 @@ class FileHead:
         return self._place
 
     def keep(self) -> None:
-        """Keep what was fetched, for the next time."""
         _keep(self._kept, f"{self._size}\n".encode() + self._content)
 
     def _fetch(self, end: int) -> None:

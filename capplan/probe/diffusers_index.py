@@ -27,7 +27,6 @@ class DiffusersIndex:
 
     Attributes:
         name: the words after `diffusers:`.
-        pipeline: the class of the pipeline in diffusers.
         components: configurations by the component's name; diffusers' have `_class_name`, transformers' `model_type`.
         parameters: height, width, frames and steps that the pipeline runs with by default.
         text_tokens: how long prompts are padded to, by text encoder; empty where the folder does not say.

@@ -86,7 +86,6 @@ class WorkerDiedError(Exception):
     """
 
     def __init__(self, death: Death, reason: str, *, began: bool = True) -> None:
-        """Store the exit status."""
         super().__init__(reason)
         self.death = death
         self.began = began
@@ -299,7 +298,6 @@ class Worker:
         end(process.pid)
 
     def close(self) -> None:
-        """End the process and wait for it."""
         if self._process is not None:
             self.kill()
             self._process.wait()

@@ -26,12 +26,10 @@ class Fetched:
 
     Attributes:
         source: The source's id.
-        title: Its title.
         moment: When it was asked last, in UTC.
         files: Price files, each as a tree whose days are texts.
         validators: What the answer of each address is asked for again with: its entity tag or the day of its change.
         rates: Units of currencies for one euro, of a source of rates.
-        rates_day: The day of these rates.
     """
 
     source: str

@@ -141,7 +141,6 @@ class RecordFile(RecordRules, Generic[Record]):
     """A kind of YAML file that holds one record, one of which is shipped.
 
     Attributes:
-        kind: The record's type.
         shipped: Name of the file in `calibrations/` that is read if no other is named.
         what: What such a file is, with its article, for messages.
         version: The schema that is read and written.

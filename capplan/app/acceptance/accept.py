@@ -52,8 +52,6 @@ def accept_serving(
 
     Args:
         document: What `capplan llm plan --json` wrote.
-        where: Name of its file.
-        gpus: The GPUs that are known.
         machine: What the driver says of the machine; empty where nothing was recorded.
         runs: Benchmark runs against one replica of the deployment.
 
@@ -112,7 +110,6 @@ def accept_measured(
 
     Args:
         document: What `capplan plan --json` wrote.
-        where: Name of its file.
         gpu: The device that was planned.
         batch: The batch that is compared; all that were planned and measured if None.
         points: What `capplan measure` timed on the machine.

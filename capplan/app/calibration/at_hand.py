@@ -22,7 +22,6 @@ class DeviceAnswer:
     """What a device reaches.
 
     Attributes:
-        benchmark: what was measured.
         calibration: the calibration file's content, where one was asked for.
         notes: what was written, and what it says.
     """

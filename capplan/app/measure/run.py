@@ -156,8 +156,6 @@ def _measurer(session: "Session", request: MeasureRequest) -> "Session | Isolate
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _CurveRun:
-    """One run over the batches of a curve."""
-
     session: "Session"
     measurer: "Session | IsolatedMeasurer"
     request: MeasureRequest

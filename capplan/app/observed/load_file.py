@@ -24,7 +24,6 @@ def load_file_text(observed: ObservedLoad, *, latency_s: float | None, percentil
     """Return a load file: what `llm plan`, `llm simulate` and `report` read, and what was observed besides.
 
     Args:
-        observed: The load.
         latency_s: The limit of a whole request that `report` plans with; None for the time as it is.
         percentile: The share of requests that keep it. [%]
     """

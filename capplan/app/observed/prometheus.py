@@ -119,8 +119,6 @@ def checked_matcher(text: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _AskedWindow:
-    """A server and the window and series that are read of it."""
-
     server: PrometheusServer
     begin_s: int
     end_s: int
@@ -153,9 +151,7 @@ def read_prometheus(
     """Read the load that the metrics of a serving engine show.
 
     Args:
-        server: The server that is asked.
         end_s: The end of the window, in seconds since 1970.
-        range_s: Its length.
         where: Matchers of labels that narrow the series.
         feedback: Where progress is shown.
 

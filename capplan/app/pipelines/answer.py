@@ -51,8 +51,6 @@ class PipelineRequest:
     """A pipeline under the conditions of a question.
 
     Attributes:
-        words: what names the pipeline.
-        settings: values of its parameters.
         part_settings: what parts have of their own, as {"vae.precision": "fp32"}; a key without a part is for all.
         workload: the conditions; `precision` counts only where the question states it.
         states_precision: True if the question states number formats, which then hold for all parts.
@@ -115,7 +113,6 @@ class TracedParts:
 
     Attributes:
         context: the calibrations of kernels and memory.
-        calibration: the calibration of pipelines.
     """
 
     context: PlanContext

@@ -77,7 +77,6 @@ class Fetcher:
 
         Args:
             url: The address; blanks and quotes in it may stand as they are.
-            target: The file.
             at_most: Bytes of the document at most, unpacked.
             headers: Sent to this host alone, such as a key: a server elsewhere that it points to does not get them.
             post: What is posted; else the address is got.

@@ -45,7 +45,6 @@ class SourceUpdate:
     """What became of asking a source.
 
     Attributes:
-        source: The source.
         fetched: What it gave; None where nothing could be taken.
         difference: How that differs from what it gave before.
         left_out: Rows that were not taken, by reason.
@@ -126,8 +125,6 @@ def update_prices(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Asking:
-    """What sources are asked with."""
-
     fetcher: Fetcher
     providers: Providers
     names: GpuNames
@@ -249,8 +246,6 @@ _COPIES = ("skypilot",)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Got:
-    """A file that was fetched."""
-
     path: Path
     validator: str
     changed_on: str

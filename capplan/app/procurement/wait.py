@@ -82,10 +82,6 @@ def wait_or_buy(
     Args:
         plan: The plan, which must hold the GPU that is waited for.
         answer: The decision without it.
-        candidates: The GPUs of the plan.
-        asked: What is waited for.
-        gpus: All GPUs.
-        rents: All rents.
         kinds: The units of the number format asked for, the fastest first.
     """
     gpu = asked.gpu

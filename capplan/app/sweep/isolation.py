@@ -249,8 +249,6 @@ def _group_limits() -> list[int]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceTask:
-    """Trace a model for these workloads."""
-
     model: SweepModel
     conditions: tuple[Conditions, ...]
 

@@ -63,7 +63,6 @@ class Contents:
         return sum(file.rows for file in self.files.values())
 
     def units_in(self, path: str) -> list[Unit]:
-        """Return the units whose rows lie in a file."""
         return [self.units[name] for name, file in self.file_of.items() if file == path]
 
 
@@ -103,7 +102,6 @@ def state_content(folder: Path, name: str) -> bytes:
 
 
 def has_state(folder: Path) -> bool:
-    """Return True if a folder holds the results of a sweep."""
     return (folder / STATE_FOLDER / MANIFEST).exists() or MANIFEST in _packed(folder)
 
 

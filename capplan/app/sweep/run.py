@@ -142,8 +142,6 @@ class _UnitKeys:
 
 @dataclass(slots=True, kw_only=True)
 class _SweepRun:
-    """One run of a sweep over its folder."""
-
     request: SweepRequest
     sweep: Sweep
     store: SweepStore

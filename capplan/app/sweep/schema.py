@@ -12,8 +12,6 @@ SCHEMA_VERSION = 1
 
 
 class ColumnType(StrEnum):
-    """The type of a column."""
-
     TEXT = "text"
     INTEGER = "integer"
     NUMBER = "number"

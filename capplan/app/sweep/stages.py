@@ -390,7 +390,6 @@ def _request(model: SweepModel) -> PipelineRequest:
 def pipeline_columns(
     model: SweepModel, conditions: Conditions, context: SweepContext, gpus: Sequence[GpuSpec]
 ) -> Columns:
-    """Return a row for each GPU and batch of items."""
     if conditions.activations is not None:
         raise UsageError(f"{model.label} is a pipeline, whose activations are not quantised: leave `activations` out.")
     surroundings = PlanContext(

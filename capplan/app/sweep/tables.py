@@ -77,7 +77,6 @@ def planned_table(columns: Columns, *, model: str, workload: str) -> "pyarrow.Ta
 
 
 def to_bytes(table: "pyarrow.Table") -> bytes:
-    """Write a table as a compressed Arrow file."""
     pa = arrow()
     sink = io.BytesIO()
     options = pa.ipc.IpcWriteOptions(compression="zstd")
@@ -266,7 +265,6 @@ def unfinished_rows(planned: Sequence["pyarrow.Table"]) -> "pyarrow.Table | None
 
 
 def texts_to_bytes(rows: Sequence[Mapping[str, str | None]], columns: Sequence[str]) -> bytes:
-    """Write rows of texts as a compressed Arrow file."""
     pa = arrow()
     return to_bytes(pa.table({name: pa.array([row[name] for row in rows], pa.string()) for name in columns}))
 

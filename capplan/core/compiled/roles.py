@@ -158,7 +158,6 @@ _MASKS = frozenset({"bool", "uint8"})
 
 
 def breaks_graph(kernel: Kernel) -> bool:
-    """Return True if an operator ends a compiled graph."""
     row = find_row(kernel)
     if row is None:
         return False

@@ -37,7 +37,6 @@ class Constraints:
     """What may be recommended, and what it may cost and take.
 
     Attributes:
-        terms: Terms that are considered at all.
         allow: Where a list is not empty, nothing else is considered. Provider lists apply to sellers, too; a purchase
             has no region. A region may be a provider's, a country or an area such as eu. GPUs named here are admitted
             whatever their segment.

@@ -110,7 +110,6 @@ class ProcurementOption:
 
     @property
     def fleet(self) -> Fleet:
-        """Return the first year's fleet."""
         return self.fleets[0]
 
     @property

@@ -98,7 +98,6 @@ def peers_of(
 
     Args:
         new: The GPU that is not sold yet.
-        gpus: All GPUs.
         offers: The cheapest offer of each on demand.
         kinds: The units of the number format asked for, the fastest first; the first that both have is compared.
     """

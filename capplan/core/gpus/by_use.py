@@ -35,8 +35,6 @@ class ServerlessOffer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerlessOffers:
-    """All offers by the second, and the providers by name."""
-
     providers: Mapping[str, ServerlessProvider]
     offers: tuple[ServerlessOffer, ...]
 

@@ -58,7 +58,6 @@ class GpuServer:
     """What stands in one server, whether it is rented or bought.
 
     Attributes:
-        gpus: GPUs of one server.
         joined: GPUs that fast links join with one another: 1 where all traffic goes over PCIe. In racks fast links
             leave the server.
         network_bytes_per_s: One GPU's share of the network to servers of its kind, one direction; None where none is

@@ -386,8 +386,6 @@ class MicrobenchRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourcedRate:
-    """A summarised rate and the sources that it rests on."""
-
     rate: MeasuredRate
     sources: tuple[str, ...]
 

@@ -232,7 +232,6 @@ def _mean_logs(factors: Sequence[DeviceFactors]) -> FloatArray:
 
 
 def is_known(calibration: Calibration, gpu: GpuSpec) -> bool:
-    """Return True if whole steps were measured on a GPU."""
     own = calibration.gpus.get(gpu.id)
     return own is not None and own.rows > 0
 

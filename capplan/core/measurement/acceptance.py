@@ -66,7 +66,6 @@ class Acceptance:
     Attributes:
         plan: Name of the plan's file.
         machine: What was planned, in words.
-        findings: What was compared.
         missing: What could not be compared, because nothing states it.
     """
 
@@ -107,9 +106,7 @@ def machine_findings(
     """Compare what a machine is with what was planned.
 
     Args:
-        gpu: The GPU that was planned.
         count: How many were planned for this machine.
-        delivered: What is there.
         shares_matrices: True if GPUs of the plan share matrices, so that their links decide times.
     """
     names = {gpu.name, gpu.id, *gpu.aliases}

@@ -151,7 +151,6 @@ class Theory:
         )
 
     def device_s_by_class(self, batch: int) -> Mapping[str, float] | Unsupported:
-        """Return the estimated time on the device of each class of kernel at a batch. [s]"""
         rates = device_rates(self.gpu, self.step.workload, self.step.laws)
         if isinstance(rates, Unsupported):
             return rates

@@ -26,8 +26,6 @@ class ProfiledOperator:
 
 
 class _Compared:
-    """A measured time beside its estimate."""
-
     __slots__ = ()
     measured_s: float
     estimated_s: float | None

@@ -105,7 +105,6 @@ class PipelineValidation:
     """How far estimates of pipelines lie from measurements.
 
     Attributes:
-        rows: the rows that were judged.
         skipped: why others were not, with how many.
         cautions: sentences on what makes rows doubtful.
     """

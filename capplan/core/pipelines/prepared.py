@@ -109,7 +109,6 @@ class PreparedPipeline(Planned):
     Attributes:
         pipeline: its parts and parameters.
         workload: the conditions that a plan states; parts may have formats of their own.
-        calibration: the calibration of kernels.
         parts: the traced parts, in order.
         offload: where the weights of waiting parts are.
         degrees: the GPUs that share an item's sequence.
@@ -183,7 +182,6 @@ class PreparedPipeline(Planned):
 
     @property
     def gpu_count(self) -> int:
-        """GPUs that make a batch of items together."""
         return self.degrees.gpu_count + any(part.part.on == ON_ANOTHER for part in self.parts)
 
     def _is_elsewhere(self, part: PreparedPart) -> bool:
@@ -547,7 +545,6 @@ class PreparedPipeline(Planned):
 
     @property
     def versions(self) -> Mapping[str, str]:
-        """Versions of the libraries that the parts were traced with."""
         return {name: version for part in self.parts for name, version in part.whole.versions.items()}
 
 

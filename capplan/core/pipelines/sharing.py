@@ -20,7 +20,6 @@ class Degrees:
 
     @property
     def gpu_count(self) -> int:
-        """GPUs that work on one batch together."""
         return self.ulysses * self.ring
 
 

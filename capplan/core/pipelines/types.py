@@ -50,15 +50,12 @@ class Part:
     """One model of a pipeline. Texts are expressions over the pipeline's parameters.
 
     Attributes:
-        name: its name in the pipeline.
-        model: the model, as `plan` takes it.
         arguments: constructor or config arguments.
         inputs: inputs in the grammar of `--input`, with expressions in braces; empty where the model knows its own.
         prepare: steps before it is traced, as `--prepare` takes them; `decode={tokens}` holds an expression, too.
         times: how often it runs for a batch of items.
         samples: how many samples of its own a run takes for each item; may name `batch`, so that `1 / batch` is one
             sample a run.
-        kind: what it does.
         precision: its number formats; None for the pipeline's.
         framework: how it runs; None for the pipeline's.
         weights: the number format that its linear layers are quantised to.
@@ -96,7 +93,6 @@ class Pipeline:
     """Parts that together make an item.
 
     Attributes:
-        name: the words that name it.
         item: what it makes, in the singular: image, video, clip.
         parts: in the order in which they run.
         parameters: numbers of an item by name, such as height and steps, which a question may set.
@@ -104,7 +100,6 @@ class Pipeline:
         item_seconds: an expression for how many seconds of sound or film an item is; None where it has no length.
         precision: the number formats of parts that state none; None for the models' own.
         offload: where weights wait; None leaves it to the question.
-        notes: what was chosen for the user.
     """
 
     name: str

@@ -79,7 +79,6 @@ class TracedStep:
 
     @classmethod
     def of(cls, trace: Trace, workload: Workload, *, calibration: Calibration, batches: Sequence[int]) -> "TracedStep":
-        """Return the step of a trace's recording under a workload."""
         recording = trace.recording(workload.configuration)
         step = ExecutedStep.of(recording, workload, calibration=calibration)
         return cls(trace=trace, step=step, batches=tuple(batches))

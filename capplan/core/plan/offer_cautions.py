@@ -14,7 +14,6 @@ def offer_cautions(plan: Plan, *, on: date) -> tuple[str, ...]:
     """Return sentences' parts on the recommended GPUs: licence, age of the price, porting, what would cost less.
 
     Args:
-        plan: A plan with its recommendations.
         on: The day from which the age of prices is counted.
     """
     licensed = [recommendation.fit.gpu.id for recommendation in plan.recommended if recommendation.licence]

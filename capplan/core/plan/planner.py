@@ -192,7 +192,6 @@ class Prepared(Planned):
 
     @property
     def target(self) -> str:
-        """The words that name the model."""
         return self.trace.target
 
     @property
@@ -266,7 +265,6 @@ class Prepared(Planned):
 
     @property
     def versions(self) -> Mapping[str, str]:
-        """Versions of the libraries that the model was traced with."""
         return self.trace.provenance.versions
 
 

@@ -68,8 +68,6 @@ class ScalingPolicy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaBounds:
-    """The least and the most replicas."""
-
     minimum: int
     maximum: int
 

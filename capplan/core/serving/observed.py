@@ -30,7 +30,6 @@ class Spread:
 
     Attributes:
         count: Requests that state it.
-        mean: Mean of all of them.
         cv: Standard deviation ÷ mean; None where it is not known.
         quantiles: Values by share of the requests, such as 0.99.
         is_binned: Quantiles and deviation are read from the buckets of a histogram.
@@ -211,7 +210,6 @@ class ObservedLoad:
         form: The form of a log, or the engine whose metrics were read.
         arrivals: The requests over time.
         prompt: Tokens of prompts; None where they are not stated, as in access logs.
-        answer: Tokens of answers.
         prefix_fraction: Share of prompt tokens that a prefix cache held.
         ttft_s: Time to first token as it is.
         tpot_s: Time between tokens as it is.
@@ -222,7 +220,6 @@ class ObservedLoad:
         failed: Requests that failed; they are not part of the arrivals unless the source counts them as such.
         broken: Lines that could not be read.
         lines: Lines read, blank ones left out.
-        gpus: What the service runs on.
         cautions: What a reader should know.
         metrics: The metric that each quantity was read from.
     """
@@ -262,7 +259,6 @@ def spread_of_buckets(
     Args:
         bounds: Upper bounds of the buckets, ascending, without the infinite one.
         counts: Requests of each bucket alone, and of the open one last.
-        total: All requests.
         sum_of_values: Sum of the quantity over all requests.
 
     Values are taken as even within a bucket. Those of the open bucket are taken as its lower bound, so that tails

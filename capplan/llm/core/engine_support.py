@@ -126,10 +126,7 @@ class EngineSupport:
         """Return why an engine does not run formats on a GPU, and what would; None where nothing is known against it.
 
         Args:
-            gpu: The GPU.
-            engine: The engine.
             version: Its version, the newest if None.
-            weights: The format of the weights.
             kv: The format of the KV cache; one of 16 bits if empty.
             experts: The weights of a mixture's experts are in the format, too.
         """
@@ -151,7 +148,6 @@ class EngineSupport:
         """Return a row for each engine and format on a GPU, one row for an engine that does not run there.
 
         Args:
-            gpu: The GPU.
             weights: The formats, with True for those that a mixture's experts are in, too.
         """
         rows: list[FormatSupport] = []

@@ -21,8 +21,6 @@ class SkippedRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgedValue:
-    """One measured value with its prediction."""
-
     measured: float
     predicted: Interval
 

@@ -92,7 +92,6 @@ class StageMemory:
 
     @property
     def fits(self) -> bool:
-        """Return True if anything is left for the cache."""
         return self.pool_bytes > 0
 
     @property
@@ -147,7 +146,6 @@ class ServingMemory:
         return min(fitting, default=self.deployment.max_sequences) * self.deployment.sharding.data
 
     def longest(self, limit: int) -> int:
-        """Return the longest sequence that fits alone."""
         return largest_true(lambda tokens: self.sequences(tokens) > 0, 0, limit + 1)
 
 

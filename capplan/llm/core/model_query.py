@@ -103,7 +103,6 @@ FACTS: Mapping[str, Callable[[LanguageModel], Value]] = {
 
 
 def select_models(models: Iterable[LanguageModel], conditions: Iterable[str]) -> list[LanguageModel]:
-    """Return the models for which every condition holds; what is not known holds no condition."""
     tests = [_test(part) for text in conditions for part in re.split(r"\s+and\s+", text.strip(), flags=re.IGNORECASE)]
     return [model for model in models if all(test(model) for test in tests)]
 

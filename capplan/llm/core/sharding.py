@@ -36,7 +36,6 @@ class HostOffload:
         return 0 if self.gpu_layers is None else max(0, layer_count - self.gpu_layers)
 
     def keeps_head(self, layer_count: int) -> bool:
-        """Return True if the output head lies on the GPU."""
         return self.gpu_layers is None or self.gpu_layers > layer_count
 
 

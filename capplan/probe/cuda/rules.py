@@ -24,8 +24,6 @@ _CPU = torch.device("cpu")
 
 
 class CudaRules(TorchFunctionMode):
-    """The function mode of a trace."""
-
     def __init__(self, recorder: Recorder, autocast: Autocast, *, place: str = "meta", as_cpu: bool = False) -> None:
         """Apply the rules to a pass."""
         super().__init__()

@@ -19,8 +19,6 @@ _READ_EVERY_S = 0.05
 
 
 class PowerMeter(Protocol):
-    """Meters of energy or power."""
-
     def energy_j(self) -> float | None:
         """Return a counter that only grows; None where there is none. [J]"""
 

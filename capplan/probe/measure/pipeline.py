@@ -23,8 +23,6 @@ _REPETITIONS = 50
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stage:
-    """One step of a pipeline."""
-
     name: str
     run: Callable[..., Any]
 

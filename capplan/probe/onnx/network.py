@@ -216,8 +216,6 @@ class OnnxNetwork(torch.nn.Module):
 
 
 class _ForwardPass:
-    """One forward pass."""
-
     def __init__(
         self,
         network: OnnxNetwork,

@@ -112,8 +112,6 @@ def _with_tensors(value: Any, made: dict[int, Any] | None = None) -> Any:
 
 
 class ScriptNetwork(ScriptModule):
-    """The model of an archive."""
-
     def __init__(self, archive: ScriptArchive, sources: Sources, *, where: str) -> None:
         root = archive.root
         super().__init__(_class_of(root, sources, where))

@@ -95,10 +95,8 @@ class Unpickler(pickle._Unpickler):
     """Unpickles an archive's objects; the base is the one written in Python, whose memo is a dictionary.
 
     Args:
-        content: the pickle.
         where: the file and part, for messages.
         storage: what checks a storage and returns its bytes where they are kept.
-        budget: what reading it may take.
     """
 
     def load_reduce(self) -> None:

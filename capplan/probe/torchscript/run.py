@@ -58,8 +58,6 @@ class EnumMember:
 
 
 class NamedValues(tuple[Any, ...]):
-    """A tuple whose values have names."""
-
     names: tuple[str, ...]
 
     @classmethod

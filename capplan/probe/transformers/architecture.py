@@ -58,7 +58,6 @@ class FamilyFacts:
         image_tokens: Counts the tokens that stand for an image; None: one per patch of the vision part.
         spectrogram: The order of a spectrogram's dimensions, where the config does not say.
         has_audio_channel: True if waveforms have a dimension for their one channel.
-        frames: Frames of a spectrogram.
         stacked_frames: Frames that the processor lays side by side into one.
         frames_per_token: Frames that become one token of text.
         completions: Values that a default config lacks, by dotted argument, or a `Completion` that makes one: those of

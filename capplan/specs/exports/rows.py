@@ -54,8 +54,6 @@ class Reading:
     """What an export is read with.
 
     Attributes:
-        providers: What is known of providers and their machines.
-        names: The names of GPUs.
         day: The day of the import, on which a price held at the latest where an export has no day.
         is_of_today: Whether the export was fetched from the provider on that day, so that its prices held on it.
         changed_on: The day of the file's last change, from which on its prices hold; empty where it is not known.

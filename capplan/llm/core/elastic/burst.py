@@ -73,7 +73,6 @@ class _LiveReplica(ReplicaState):
 
     @property
     def in_flight(self) -> int:
-        """Return the requests that wait or run."""
         return len(self.waiting) + len(self.started) + len(self.at) - self.next
 
     def run_until(self, until_s: float) -> None:
@@ -101,7 +100,6 @@ def follow_burst(
         scaler: The autoscaler, at its start.
         curve: One replica, for the limits and what servers add to a first token.
         admission: What a replica admits.
-        grid: Times of its steps.
         starts_s: Times that replicas take to start, drawn; they are used in turn. [s]
     """
     fleet = _BurstFleet(scaler, admission, grid, starts_s)
@@ -125,8 +123,6 @@ def follow_burst(
 
 
 class _BurstFleet:
-    """The replicas of a fleet in a burst."""
-
     def __init__(self, scaler: Scaler, admission: Admission, grid: StepGrid, starts_s: FloatArray) -> None:
         self.scaler, self.admission, self.grid, self.starts_s = scaler, admission, grid, starts_s.tolist()
         self.all = [_LiveReplica(admission, grid, now_s=0.0) for _ in range(scaler.bounds.minimum)]

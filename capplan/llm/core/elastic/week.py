@@ -59,7 +59,6 @@ def replay(
     Args:
         rates: Requests per second at each tick. [1/s]
         tick_s: Length of a tick. [s]
-        curve: One replica.
         scaler: The autoscaler, at its start.
         starts_s: Times that replicas take to start, drawn; they are used in turn. [s]
         seed: Of the arrivals.

@@ -25,7 +25,6 @@ class Setting:
     Attributes:
         model: Name of the checkpoint, or path of its file.
         weights: Format of the weights; `is_own_format` says that the checkpoint is stored in it.
-        kv: Format of the KV cache.
         max_len: Longest sequence. [tokens]
         max_sequences: Most sequences of the replica at a time.
         token_budget: Most tokens of a step of one rank of data parallelism.
@@ -151,7 +150,6 @@ def _words(options: Iterable[LaunchOption]) -> Iterator[str]:
 
 
 def launch(setting: Setting) -> Launch:
-    """Return the command that starts one replica."""
     program, options = _ENGINES[setting.engine]
     return Launch(
         setting=setting,

@@ -66,7 +66,6 @@ class TokenLoad:
 
     @property
     def lengths(self) -> Lengths:
-        """Return how the lengths of requests are distributed."""
         return Lengths(
             input_len=self.input_len * self.documents,
             output_len=self.output_len,

@@ -22,7 +22,6 @@ Azure's trace of November 2023 (github.com/Azure/AzurePublicDataset at b469a11, 
 
 
 def launch_of(fit: DeploymentFit, search: Search) -> Launch:
-    """Return the command that starts one replica of a deployment."""
     model, load, engine = search.model, search.question.load, find_engine(fit.engine)
     deployment = search.find(search.words_of(fit))
     own = model.own_quantisation.format.name == fit.weights

@@ -23,8 +23,6 @@ from capplan.llm.core.timing.constants import Constants, constants_of
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreparedRun:
-    """A measured run with the case that predicts it."""
-
     run: MeasuredRun
     deployment: ServingDeployment
     case: ServingCase
@@ -171,7 +169,6 @@ def _judge_energy(
 
 
 def _power_at_time_w(item: PreparedRun, law: PowerLaw, *, running: float, output_tokens_per_s: float) -> Interval:
-    """Return the power of all replicas at a measured rate."""
     run, deployment = item.run, item.deployment
     tokens = ServedTokens(running=running / run.replicas, input_len=run.input_len, output_len=run.output_len)
     work = card_work(

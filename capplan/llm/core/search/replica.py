@@ -30,7 +30,6 @@ class Replica:
 
     Attributes:
         service: The deployment's times.
-        deployment: Its memory.
         demand: Lengths and capacity of the replica, whatever the rate.
     """
 

@@ -131,8 +131,6 @@ class Search:
     """A question, and what it takes to judge deployments.
 
     Attributes:
-        question: What is asked.
-        model: The model that it names.
         find: Returns the deployment that words name, or raises a CapplanError.
         find_gpu: Returns the GPU of an id.
         memory: Memory rules of the engines.
@@ -517,7 +515,6 @@ class ReplicaSizing:
     """The number of replicas that a deployment needs, as simulations have found it so far.
 
     Attributes:
-        words: The deployment.
         fit: The deployment by the closed form.
         replica: One replica of it, ready to be simulated.
         too_few: The most replicas that broke a limit; one less than the closed form needs before any simulation.

@@ -86,7 +86,6 @@ class ServingValidation:
 
 
 def cell_value(item: JudgedAnswer, name: str) -> str:
-    """Return the value of a column of a judged run as text."""
     if name == "evidence":
         return item.evidence
     run = item.run

@@ -88,7 +88,6 @@ class ServedTokens:
 
     @property
     def per_step(self) -> float:
-        """Return the tokens that the running sequences are given in a step."""
         return self.running * (self.speculation.tokens_per_step if self.speculation else 1.0)
 
 

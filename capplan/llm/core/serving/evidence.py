@@ -157,7 +157,6 @@ def deciding(time: Interval) -> Interval:
 
 
 def not_known_words(time: Interval) -> str:
-    """Return the sentence that a time to the first token is not known."""
     return (
         f"TTFT is not known: its 90 % interval spans a factor of {time.high / time.low:.0f}, so that limits are held "
         "against the expected value; measure a run"

@@ -114,7 +114,6 @@ class ReplicaState:
         self.running_s, self.busy_s = 0.0, 0.0
 
     def times(self) -> RequestTimes:
-        """Run until every request is served."""
         total = len(self.at)
         while self.next < total or self.waiting or self.started:
             self._arrive()

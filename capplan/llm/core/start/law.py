@@ -57,7 +57,6 @@ class CaptureLaw:
     expert_s: float
 
     def time_s(self, size: "StartSize") -> float:
-        """Return the time of all graphs. [s]"""
         each = (self.shared_s if size.tensor > 1 else self.alone_s) + (self.expert_s if size.has_experts else 0.0)
         return self.fixed_s + size.layers * size.graphs * each
 
@@ -70,7 +69,6 @@ class LoadLaw:
     power: float
 
     def time_s(self, weight_bytes: float) -> float:
-        """Return the time of a replica's weights. [s]"""
         return float(self.gigabyte_s * (weight_bytes / 1e9) ** self.power)
 
 

@@ -100,23 +100,19 @@ class Constants:
         return np.where(places < 0, 1.0, np.append(self.kernel_factors, 1.0)[places])
 
     def kernels(self) -> dict[KernelClass, KernelConstants]:
-        """Return the constants of every kernel class, as a calibration holds them."""
         table = np.stack([self.kernel(name) for name in _KERNEL], axis=1)
         return {item: KernelConstants(**_named(_KERNEL, row)) for item, row in zip(CLASSES, table, strict=True)}
 
     def engines(self) -> dict[str, EngineTimes]:
-        """Return the constants of every engine, as a calibration holds them."""
         table = np.stack([self.engine(name) for name in _ENGINE], axis=1)
         engines = self.layout.engines
         return {item: EngineTimes(**_named(_ENGINE, row)) for item, row in zip(engines, table, strict=True)}
 
     def links(self) -> tuple[LinkConstants, LinkConstants]:
-        """Return the constants of switched links and of links through the host."""
         table = np.stack([self.link(name) for name in _LINK], axis=1)
         return LinkConstants(**_named(_LINK, table[0])), LinkConstants(**_named(_LINK, table[1]))
 
     def devices(self) -> DeviceConstants:
-        """Return the constants of devices, as a calibration holds them."""
         return DeviceConstants(**{name: self.device(name) for name in _DEVICE})
 
 

@@ -245,7 +245,6 @@ class Load:
 
     @property
     def sampled(self) -> FloatArray:
-        """Rows of the output head."""
         return self.decoding * (1.0 + self.drafted) + self.prompts
 
     @classmethod
@@ -278,7 +277,6 @@ class Load:
 
     @classmethod
     def joined(cls, loads: Sequence["Load"]) -> "Load":
-        """Concatenate the steps of several loads."""
         columns = {
             item.name: np.concatenate(
                 [np.broadcast_to(getattr(load, item.name), load.decoding.shape) for load in loads]

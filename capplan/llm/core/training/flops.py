@@ -72,12 +72,10 @@ class TrainingRates:
 
     @property
     def mfu_fraction(self) -> float | None:
-        """Return the model FLOPs utilisation."""
         return self.model_flops_per_s / self.peak_flops_per_s if self.peak_flops_per_s else None
 
     @property
     def hfu_fraction(self) -> float | None:
-        """Return the hardware FLOPs utilisation."""
         return self.hardware_flops_per_s / self.peak_flops_per_s if self.peak_flops_per_s else None
 
 

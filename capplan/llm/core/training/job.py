@@ -187,25 +187,17 @@ class TrainingJob:
     """A training job.
 
     Attributes:
-        architecture: The model.
-        framework: What runs it.
-        method: What is trained.
         adapter: The adapters of LoRA and QLoRA.
         base: How the frozen base is stored.
         compute: Number format of matrix products.
         states: Formats of weights, gradients and optimizer states.
-        optimizer: The optimizer.
         layout: How GPUs share it.
-        sequence_tokens: Tokens of one sequence.
         micro_batch: Sequences of one forward pass on one data-parallel rank.
         accumulation: Micro-batches of one optimizer step.
-        recompute: What is computed again.
-        attention: The attention kernel.
         fused_loss: The loss is computed by chunks.
         compiled: Pointwise operators are fused by a compiler.
         offloaded: What lies in the host's memory.
         optimizer_in_backward: Each parameter is updated as soon as its gradient is there, which is then dropped.
-        objective: What it is trained for.
         completion_tokens: What of a sequence is generated, where the objective generates.
         rollout_fraction: The share of a GPU's memory that the engine keeps which generates on the same GPUs.
     """

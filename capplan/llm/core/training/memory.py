@@ -140,11 +140,9 @@ class MemoryOutlook:
 
     @property
     def tightest(self) -> TrainingMemory:
-        """Return the stage that needs most."""
         return max(self.stages, key=lambda stage: stage.allocated)
 
     def peak(self, kind: MemoryScope) -> float:
-        """Return the peak of a kind. [bytes]"""
         allocated = self.tightest.allocated
         if kind is MemoryScope.ALLOCATED:
             return allocated
@@ -211,7 +209,6 @@ def estimate_memory(job: TrainingJob, constants: MemoryConstants) -> MemoryOutlo
 
 
 def memory_of(counted: CountedJob, constants: MemoryConstants) -> MemoryOutlook:
-    """Estimate the memory of a counted job, of every pipeline stage."""
     job = counted.job
     stages = tuple(
         _stage(job, index, held, constants, activations=_activations(job, index, size, counted.kinds, constants))

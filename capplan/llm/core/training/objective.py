@@ -45,7 +45,6 @@ class ObjectiveParts:
         beside: Such a pass runs while the trained model's activations are kept, so that its logits stand beside.
         generates: Samples are generated in every step.
         updates: How often a sample is trained on.
-        source: Where that was read.
     """
 
     sequences: int = 1

@@ -119,7 +119,6 @@ class TrainingRun:
 
     @property
     def gpu_hours(self) -> Interval:
-        """Return the GPU hours of the run. [h]"""
         return self.wall_s * (self.gpus / 3600.0)
 
     @property
@@ -176,7 +175,6 @@ def plan_run(
     lost with what was done meanwhile where a failure comes first.
 
     Args:
-        job: The job.
         step_s: Time of one optimizer step. [s]
         tokens: Tokens that pass the model.
         reliability: Failures, storage and restarts.

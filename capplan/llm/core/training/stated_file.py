@@ -9,14 +9,11 @@ class StatedFile:
     """What was read of a framework's file.
 
     Attributes:
-        path: The file.
-        framework: Whose file it is.
         release: The release whose keys and defaults are known.
         stated: What it says, by option.
         defaults: What the framework does where the file is silent, by option.
         searched: Of both what the question does not ask, or searches by itself.
         unmodelled: Keys with their values that change memory or time in ways that are not estimated.
-        unknown: Keys that are not known here.
         config: The model's configuration, where the file describes a model instead of naming it.
     """
 

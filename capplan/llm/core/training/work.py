@@ -183,8 +183,6 @@ def step_work(job: TrainingJob, gpu: TrainingGpu, *, paged_bytes: float = 0.0) -
     """Reduce a job to its work on one GPU.
 
     Args:
-        job: The job.
-        gpu: What it runs on.
         paged_bytes: What of paged optimizer states the GPU has no room for, and every step brings in as it takes as
             much out, both directions at once.
     """

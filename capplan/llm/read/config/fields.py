@@ -13,7 +13,6 @@ class Fields:
     """The fields of one JSON object of a model configuration.
 
     Args:
-        values: The object.
         where: What error messages call the configuration, such as a file name.
         defaults: Values of fields that the configuration leaves out because its family defines them.
     """
