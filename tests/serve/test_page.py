@@ -1,5 +1,6 @@
 """The page in a real browser: choose, change, share, download, errors, keyboard, phone, dark mode, no other host."""
 
+import html
 import json
 import re
 from collections.abc import Iterator
@@ -7,6 +8,10 @@ from urllib.parse import parse_qs, quote, urlsplit
 
 import pytest
 
+from capplan.serve.page.verb_page import verb_forms
+from capplan.verbs.statement.options import Door
+from capplan.verbs.statement.registry import find_verb
+from tests.seen import at_least
 from tests.serve.browser import Browser, browsing
 from tests.serve.conftest import Served, command
 
@@ -377,3 +382,63 @@ def test_the_search_for_deployments_is_chosen_shown_and_explained(page, served):
     assert page.run("document.querySelector('[name=find]').value") == "times"
     page.size(390, 844)
     assert page.run("document.documentElement.scrollWidth") <= 390
+
+
+def test_every_question_that_a_service_answers_in_tables_has_a_page_with_its_fields(served):
+    pages = at_least(15, verb_forms())
+    listed = served.get("/ask").body.decode()
+    for path in pages:
+        address = f"/ask/{path.replace(' ', '-')}"
+        answer = served.get(address)
+        assert answer.status == 200, path
+        assert f'href="{address}"' in listed
+        shown = set(re.findall(r'<(?:input|select) name="(\w+)"', answer.body.decode()))
+        assert {field.name for field in find_verb(path).fields_at(Door.HTTP) if not field.is_mapping} <= shown, path
+
+
+@pytest.mark.parametrize(
+    ("page", "words"),
+    [
+        ("prices?gpu=l4&term=on-demand", "prices --gpu l4 --term on-demand"),
+        ("gpus?vendor=amd", "gpus --vendor amd"),
+        ("llm-support?model=qwen3-8b&gpu=t4", "llm support qwen3-8b --gpu t4"),
+        (
+            "llm-train-plan?model=llama-3.1-8b&method=lora&tokens=10M&gpu=l40s&max_gpus=2",
+            "llm train plan llama-3.1-8b --method lora --tokens 10M --gpu l40s --max-gpus 2",
+        ),
+    ],
+)
+def test_the_tables_of_a_page_are_those_of_the_command_line(served, page, words):
+    answer = served.get(f"/ask/{page.replace('?', '/answer?')}")
+    assert answer.status == 200, answer.body
+    cells = re.findall(r"<t[dh](?: [^>]*)?>(.*?)</t[dh]>", answer.body.decode(), re.DOTALL)
+    lines = [line for line in command(*words.split(), "--format", "md").splitlines() if line.startswith("| ")]
+    expected = [cell.strip() for line in lines if "---" not in line for cell in line.strip("|").split(" | ")]
+    assert [html.unescape(cell) for cell in cells] == at_least(8, [re.sub(r"\\(.)", r"\1", cell) for cell in expected])
+
+
+@pytest.mark.browser
+def test_a_pipeline_and_a_training_run_are_answered_on_a_phone(page, served):
+    page.size(390, 844)
+    page.open(
+        f"http://127.0.0.1:{served.port}/?model=diffusers:black-forest-labs/FLUX.1-dev&gpus=h100-sxm5-80gb&batch=1"
+    )
+    page.wait("document.querySelector('.answered table')")
+    assert "FluxTransformer2DModel" in page.text(".answered")
+    page.open(f"http://127.0.0.1:{served.port}/ask/llm-train-plan?model=llama-3.1-8b&method=qlora&tokens=10M&gpu=l4")
+    page.wait("document.querySelector('.answered table')")
+    assert "cheapest" in page.text(".answered table")
+    assert page.run("document.documentElement.scrollWidth") <= 390
+
+
+@pytest.mark.browser
+def test_the_first_page_shows_the_promise_one_field_and_examples(page, served):
+    page.open(f"http://127.0.0.1:{served.port}/")
+    page.wait("document.querySelector('h2.promise')")
+    visible = (
+        "[...document.querySelectorAll('form input')].filter((each) => each.checkVisibility()).map((each) => each.name)"
+    )
+    assert page.run(visible) == ["model"]
+    page.run("[...document.querySelectorAll('a.button')].find((each) => each.innerText === 'resnet50').click()")
+    page.wait("document.querySelector('.model .verdict')")
+    assert "resnet50" in page.text(".model h2")

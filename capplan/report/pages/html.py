@@ -4,6 +4,8 @@ import base64
 import gzip
 import json
 import re
+from collections.abc import Iterable
+from functools import cache
 from importlib import resources
 from typing import Any
 
@@ -13,16 +15,11 @@ from markupsafe import Markup, escape
 from capplan.report.charts.picture import packed_drawing_program, vector
 from capplan.report.pages.blocks import Chart, GridTable, Page
 from capplan.report.render import grid_of
-from capplan.report.sections import Line, LineRole, Lines, Medium, Style, Table
+from capplan.report.sections import Format, Line, LineRole, Lines, Medium, Section, Style, Table
 
 
 def page_html(page: Page) -> str:
     """Return a report as a page."""
-    environment = jinja2.Environment(
-        autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
-    )
-    folder = resources.files("capplan.report.pages") / "templates"
-    environment.filters |= {"linked": _linked, "drawn": _drawn, "shown": _shown, "spans": _spans, "style": _style}
     kept: dict[str, str] = {}
 
     def keep(name: str, content: str) -> str:
@@ -36,20 +33,46 @@ def page_html(page: Page) -> str:
         live = page.live()
         return packed({"tables": {**live.kept, **kept}, **live.figures})
 
-    return environment.from_string((folder / "page.html.j2").read_text(encoding="utf-8")).render(
-        page=page,
-        css=Markup((folder / "page.css").read_text(encoding="utf-8")),
-        keep=keep,
-        packed=pack,
-        vega=Markup(packed_drawing_program()) if page.live else "",
+    css = (resources.files("capplan.report.pages") / "templates" / "page.css").read_text(encoding="utf-8")
+    return (
+        _environment()
+        .get_template("page.html.j2")
+        .render(
+            page=page,
+            css=Markup(css),
+            keep=keep,
+            packed=pack,
+            vega=Markup(packed_drawing_program()) if page.live else "",
+        )
     )
+
+
+def sections_html(sections: Iterable[Section]) -> Markup:
+    """Return the sections of an answer as markup, for a page that has its own head and styles."""
+    module: Any = _environment().get_template("blocks.html.j2").make_module({"keep": lambda *_: ""})
+    return Markup().join(module.section(each) for each in sections)
+
+
+@cache
+def _environment() -> jinja2.Environment:
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("capplan.report.pages"),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+    )
+    environment.filters |= {"linked": _linked, "drawn": _drawn, "shown": _shown, "spans": _spans, "style": _style}
+    return environment
 
 
 def _shown(block: Any) -> dict[str, Any] | None:
     """Return what the template needs of a block; None where a page leaves it out."""
-    if Medium.HTML not in getattr(block, "on", (Medium.HTML,)):
+    if Medium.HTML not in getattr(block, "on", (Medium.HTML,)) or getattr(block, "only", None) not in (None, Format.MD):
         return None
     if isinstance(block, Table):
+        if all(column.title is None for column in block.columns):
+            return None
         block = GridTable(content=grid_of(block), caption=block.caption)
     return {"kind": type(block).__name__, "block": block}
 

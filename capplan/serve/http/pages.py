@@ -25,6 +25,7 @@ from capplan.serve.http.bodies import ProblemError, content_response, read_body
 from capplan.serve.http.openapi import operation_rows
 from capplan.serve.page.question import PLAN_FORM, SERVING_FORM
 from capplan.serve.page.render import render_page, render_template
+from capplan.serve.page.verb_page import VERB_PAGES, read_verb_page, verb_forms
 from capplan.serve.planning.data import Data
 from capplan.serve.planning.messages import Refusal, Reply, Task
 from capplan.serve.questions import CannedName, ResultsQuestion, question_from_query
@@ -67,7 +68,7 @@ class _FormPage:
 
 def page_routes(service: PlanningService, *, access: Access | None) -> list[Route]:
     """Return the routes of the page."""
-    forms = (
+    forms: tuple[_FormPage, ...] = (
         _FormPage(
             address="/",
             read=PLAN_FORM.read,
@@ -80,25 +81,32 @@ def page_routes(service: PlanningService, *, access: Access | None) -> list[Rout
             address="/llm",
             read=SERVING_FORM.read,
             is_asked=lambda question: "model" in question.options,
-            render=lambda question, **state: render_template(
-                "llm.html.j2", q=question, form=SERVING_FORM, llms=catalogue_ids(), engines=ENGINES, **state
-            ),
+            render=partial(render_template, "llm.html.j2", form=SERVING_FORM, llms=catalogue_ids(), engines=ENGINES),
             word_of=SERVING_FORM.word_of,
         ),
         _FormPage(
             address="/results",
             read=partial(question_from_query, ResultsQuestion),
             is_asked=lambda _: True,
-            render=lambda question, **state: render_template(
-                "results.html.j2", q=question, asks=get_args(CannedName), **state
-            ),
+            render=partial(render_template, "results.html.j2", asks=get_args(CannedName)),
         ),
+    )
+    forms += tuple(
+        _FormPage(
+            address=VERB_PAGES + path.replace(" ", "-"),
+            read=partial(read_verb_page, path),
+            is_asked=lambda question: question.is_asked,
+            render=partial(render_template, "verb.html.j2", form=form, llms=catalogue_ids(), engines=ENGINES),
+            word_of=form.word_of,
+        )
+        for path, form in verb_forms().items()
     )
     return [
         *(Route(form.address, _form_page(service, form), methods=["GET"]) for form in forms),
         *(Route(f"{form.address.rstrip('/')}/answer", _form_answer(service, form), methods=["GET"]) for form in forms),
         Route("/suggest", _suggest(service), methods=["GET"]),
         Route("/api", _api(service), methods=["GET"]),
+        Route(VERB_PAGES.rstrip("/"), _questions(service), methods=["GET"]),
         Route("/own", _own(service), methods=["POST"]),
         Route("/login", _login(access), methods=["GET", "POST"]),
         Route("/static/{name}", _static, methods=["GET"]),
@@ -151,7 +159,7 @@ def _form_page(service: PlanningService, form: _FormPage) -> Endpoint:
             answer, reason = await _first_answer(service, question)
             is_pending = not (answer or reason)
         content = form.render(
-            question,
+            q=question,
             address=form.address,
             answer=answer,
             error=worded(reason, form.word_of),
@@ -188,6 +196,16 @@ def _api(service: PlanningService) -> Endpoint:
         has_results = service.settings.results is not None
         address = str(request.base_url).rstrip("/")
         content = render_template("api.html.j2", operations=operation_rows(), has_results=has_results, address=address)
+        return HTMLResponse(content, headers={"Cache-Control": "private, no-cache"})
+
+    return endpoint
+
+
+def _questions(service: PlanningService) -> Endpoint:
+    async def endpoint(request: Request) -> Response:
+        del request
+        has_results = service.settings.results is not None
+        content = render_template("ask.html.j2", forms=verb_forms(), place=VERB_PAGES, has_results=has_results)
         return HTMLResponse(content, headers={"Cache-Control": "private, no-cache"})
 
     return endpoint

@@ -1,6 +1,6 @@
 """The forms of the page: their fields, as questions of verbs state them, and their state, which is their address."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Annotated, Any, Generic, Literal, TypeVar
@@ -19,7 +19,7 @@ from capplan.verbs.statement.contract import Verb
 from capplan.verbs.statement.fields import Text
 from capplan.verbs.statement.options import Door, Field, Option, fields_of, words_at
 from capplan.verbs.statement.read import changed_fields, read_field, read_question
-from capplan.wording import WordOf
+from capplan.wording import WordOf, worded
 
 MOST_MODELS = 4
 Asked = TypeVar("Asked")
@@ -72,22 +72,35 @@ class PageForm(Generic[State]):
         notes_of: further verbs whose options notes and errors may name.
         first: names of the fields that most questions need; the others stand behind *More settings*.
         renewed: turns the pairs of an address of an earlier release into today's.
+        door: whose fields the form shows: those that are made for the page, or all that a service takes.
     """
 
     state: type[State]
     verbs: tuple[Verb[Any, Any], ...]
     notes_of: tuple[Verb[Any, Any], ...] = ()
     first: tuple[str, ...]
-    renewed: Callable[[Pairs], Pairs]
+    renewed: Callable[[Pairs], Pairs] = list
+    door: Door = Door.PAGE
 
     @cached_property
     def fields(self) -> Mapping[str, Field]:
         """Return the fields of the verbs' questions that the form shows, by their names there."""
         by_label: dict[str, Field] = {}
         for verb in self.verbs:
-            for shown in verb.fields_at(Door.PAGE):
-                by_label.setdefault(shown.option.label, shown)
-        return {shown.name if shown.is_list else shown.key.replace("-", "_"): shown for shown in by_label.values()}
+            for shown in self._shown(verb):
+                by_label.setdefault(self.label(shown), shown)
+        return {self._name(shown): shown for shown in by_label.values()}
+
+    def label(self, shown: Field) -> str:
+        """Return what the form calls a field: its label on the page, or the words of its option."""
+        return (shown.option.label if self.door is Door.PAGE else shown.title) or shown.name
+
+    def _name(self, shown: Field) -> str:
+        return shown.name if shown.is_list or self.door is not Door.PAGE else shown.key.replace("-", "_")
+
+    def _shown(self, verb: Verb[Any, Any]) -> Iterable[Field]:
+        """Return the fields of a verb that one line of text can fill."""
+        return (shown for shown in verb.fields_at(self.door) if not shown.is_mapping)
 
     @property
     def more(self) -> tuple[str, ...]:
@@ -109,9 +122,11 @@ class PageForm(Generic[State]):
         own: dict[str, list[str]] = {}
         options: dict[str, str] = {}
         known = [shown.key for shown in fields_of(self.state) if shown.option.doors & Door.PAGE]
-        for name, value in self.renewed(pairs):
+        keys = {shown.key.replace("-", "_"): name for name, shown in self.fields.items()}
+        for written, value in self.renewed(pairs):
             if not value:
                 continue
+            name = written if written in self.fields else keys.get(written, written)
             if name in self.fields:
                 options[name] = f"{options[name]},{value}" if name in options else value
             elif name in known:
@@ -120,22 +135,23 @@ class PageForm(Generic[State]):
                 names = (*known, *self.fields)
                 raise UnknownNameError("field", name[:100], names, hint=f"Known: {', '.join(names)}.")
         check_bounds({**own, **options})
-        state = read_question(self.state, own, door=Door.PAGE, name_of=_label, is_text=True)
+        state = read_question(self.state, own, door=Door.PAGE, name_of=self.label, is_text=True)
         for name, words in options.items():
-            read_field(self.fields[name], words, what=_label(self.fields[name]), door=Door.PAGE, is_text=True)
+            read_field(self.fields[name], words, what=self.label(self.fields[name]), door=self.door, is_text=True)
         return replace(
             state, options={name: words for name, words in options.items() if words != self.usual_words(name)}
         )
 
     def question(self, verb: Verb[Asked, Any], state: State, **stated: Any) -> Asked:
         """Return the question that a state of the form asks a verb."""
-        names = {shown.option.label: name for name, shown in self.fields.items()}
+        names = {self.label(shown): name for name, shown in self.fields.items()}
         asked = {
-            shown.name: state.options[names[shown.option.label]]
-            for shown in verb.fields_at(Door.PAGE)
-            if names[shown.option.label] in state.options
+            shown.name: state.options[names[self.label(shown)]]
+            for shown in self._shown(verb)
+            if names[self.label(shown)] in state.options
         }
-        return read_question(verb.question, {**asked, **stated}, door=Door.HTTP, name_of=_label, is_text=True)
+        given = {**asked, **stated}
+        return read_question(verb.question, given, door=Door.HTTP, name_of=self.label, is_text=True)
 
     def address(self, state: State, **changed: Any) -> str:
         """Return the query string of a state: what differs from the defaults."""
@@ -153,13 +169,25 @@ class PageForm(Generic[State]):
     @cached_property
     def word_of(self) -> WordOf:
         """Return the form's words for fields, or else those of the API."""
-        fields = [stated for verb in (*self.notes_of, *self.verbs) for stated in verb.fields]
-        fields += [shown for shown in fields_of(self.state) if shown.option.label]
-        return words_at(fields, Door.PAGE)
+        own = [shown for shown in fields_of(self.state) if shown.option.label]
+        in_form = (*own, *(shown for verb in (*self.verbs, *self.notes_of) for shown in self._shown(verb)))
+        labels = {key: f"“{self.label(shown)}”" for shown in in_form for key in _keys(shown)}
+        others = words_at([stated for verb in (*self.notes_of, *self.verbs) for stated in verb.fields], Door.HTTP)
+        return lambda key: labels.get(key) or others(key)
+
+    def words(self, text: str) -> str:
+        """Return a text with the form's words for the fields that it marks."""
+        return worded(text, self.word_of)
+
+    def help(self, name: str) -> str:
+        """Return the sentence on a field, with the form's words for other fields."""
+        option = self.fields[name].option
+        return self.words(option.served or option.help)
 
 
-def _label(shown: Field) -> str:
-    return shown.option.label or shown.name
+def _keys(shown: Field) -> tuple[str, ...]:
+    """Return the keys that messages mark a field by."""
+    return tuple(flag.removeprefix("--") for flag in (shown.flag, *shown.option.flags))
 
 
 def _words(shown: Field, value: Any) -> str:

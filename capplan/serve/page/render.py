@@ -20,6 +20,15 @@ from capplan.version import __version__
 FORMATS = {"html": "Web page", "pdf": "PDF", "xlsx": "Workbook", "md": "Markdown", "csv": "CSV", "json": "JSON"}
 
 
+_EXAMPLES = {
+    "model=torchvision:resnet50": "resnet50",
+    "model=timm:vit_base_patch16_224&precision=fp16": "ViT-B/16 in fp16",
+    "model=hf:bert&seq_len=128": "BERT, 128 tokens",
+    "model=torchvision:resnet50&model=torchvision:mobilenet_v3_large": "two models side by side",
+}.items()
+"""Questions that the first page offers: the query of each, and what its button says."""
+
+
 @cache
 def _environment() -> jinja2.Environment:
     environment = jinja2.Environment(
@@ -33,11 +42,10 @@ def _environment() -> jinja2.Environment:
     return environment
 
 
-def render_page(question: PageQuestion, **state: Any) -> str:
+def render_page(q: PageQuestion, **state: Any) -> str:
     """Render the page about any model with its form and answer."""
-    return render_template(
-        "page.html.j2", q=question, form=PLAN_FORM, spare=len(question.models) < MOST_MODELS, **state
-    )
+    spare = len(q.models) < MOST_MODELS
+    return render_template("page.html.j2", q=q, form=PLAN_FORM, spare=spare, examples=_EXAMPLES, **state)
 
 
 def render_answer(question: PageQuestion, models: list[ModelView], comparison: ComparisonCharts | None) -> str:

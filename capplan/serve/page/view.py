@@ -8,6 +8,7 @@ from typing import Any
 
 from markupsafe import Markup
 
+from capplan.app.pipelines.diffusers import names_pipeline
 from capplan.core.latency.calibration import Calibration
 from capplan.core.plan.planner import Prepared
 from capplan.core.plan.recommend import device_word
@@ -23,8 +24,10 @@ from capplan.core.plan.types import (
     gpus_carrying,
 )
 from capplan.errors import CapplanError, UnknownNameError
+from capplan.report.pages.html import sections_html
 from capplan.report.sections import Column, KeyFigure, figure, shape_columns
 from capplan.report.text.answer import worthwhile_changes
+from capplan.report.text.plan import plan_sections
 from capplan.serve.page.explain import Explained, Refused, Subject, explain, explain_rejection
 from capplan.serve.page.question import PLAN_FORM, PageQuestion
 from capplan.serve.page.svg import (
@@ -116,6 +119,7 @@ class ModelView:
     cost: Markup = _NOTHING
     explained: Explained | None = None
     command: str = ""
+    laid_out: Markup = _NOTHING
 
 
 def view_model(
@@ -126,6 +130,9 @@ def view_model(
     before = len(case.needed)
     try:
         plan = answer_plan(asked, case)
+        if names_pipeline(words):
+            laid_out = sections_html(plan_sections([plan]))
+            return ModelView(words=words, identity=identity, name=plan.model.name, laid_out=laid_out), None
         return _view(question, plan, words, case, identity)
     except UnknownNameError as error:
         case.missing += list(case.needed)[before:]

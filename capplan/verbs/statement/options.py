@@ -86,6 +86,9 @@ class Option:
     is_usual: bool = False
 
 
+_CAPITALS = {"gpu": "GPU", "gpus": "GPUs", "kv": "KV", "tp": "TP", "pp": "PP", "ep": "EP", "dp": "DP", "cp": "CP"}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Field:
     """One field of a question: its name, type, bounds, default, and how people write it."""
@@ -107,6 +110,12 @@ class Field:
     def key(self) -> str:
         """Return the field's name in configuration files, such as max-latency."""
         return self.name if self.option.is_argument else self.flag.removeprefix("--")
+
+    @property
+    def title(self) -> str:
+        """Return the words of the field's key, such as "Max latency"."""
+        first, *others = (_CAPITALS.get(word, word) for word in self.key.split("-"))
+        return " ".join((first[:1].upper() + first[1:], *others))
 
     @property
     def file_key(self) -> str:
@@ -228,8 +237,6 @@ def words_at(fields: Iterable[Field], door: Door) -> WordOf:
     """Return a door's words for the keys that messages mark; a field that is not written there stays an option."""
 
     def word_of(field: Field) -> str:
-        if door is Door.PAGE and field.option.label:
-            return f"“{field.option.label}”"
         if door is Door.LOAD:
             return field.file_key
         return field.name if door is Door.PYTHON else field.wire
