@@ -7,6 +7,7 @@ from msgspec import UNSET
 from capplan.core.economics.cost import OwnedCost
 from capplan.core.gpus.prices import Price
 from capplan.core.numbers import Interval
+from capplan.core.scaling.ways import Crossing, ServingWays, WayCost
 from capplan.llm.core.fleet.deployment_plan import (
     DeploymentFit,
     DeploymentRejection,
@@ -20,7 +21,6 @@ from capplan.llm.core.fleet.disaggregated import DisaggregatedFit
 from capplan.llm.core.fleet.kubernetes import kubernetes_manifest
 from capplan.llm.core.fleet.launch import Launch
 from capplan.llm.core.fleet.money import FleetMoney, PaymentOption, PlannedFleet
-from capplan.llm.core.fleet.ways import Crossing, ServingWays, WayCost
 from capplan.llm.core.serving.load_curve import LoadPoint
 from capplan.llm.core.simulation.load_answer import Percentiles
 from capplan.shapes.common import VERSIONED, in_words

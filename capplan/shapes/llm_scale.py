@@ -3,7 +3,8 @@
 from typing import Final
 
 from capplan.core.numbers import Interval
-from capplan.llm.core.elastic.answer import WEEKS_PER_MONTH, ElasticAnswer, ScalingSetting, StandingFleet
+from capplan.core.scaling.fleet import WEEKS_PER_MONTH, ScalingSetting, StandingFleet
+from capplan.llm.core.elastic.answer import ElasticAnswer
 from capplan.llm.core.elastic.burst import BurstSeen
 from capplan.llm.core.simulation.load_answer import Percentiles
 from capplan.shapes.common import VERSIONED, in_words

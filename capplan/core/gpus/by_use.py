@@ -9,12 +9,11 @@ from datetime import date
 class ServerlessProvider:
     """How a provider charges GPUs by the second.
 
-    `charges_start` says that a cold start is charged. A worker stays for `idle_s` after its last request by default,
+    A cold start is charged. A worker stays for `idle_s` after its last request by default,
     which is charged; the shortest charge is `smallest_s`. `platform_start_s` is the provider's own part of a start, 0
     where it states none. [s]
     """
 
-    charges_start: bool
     idle_s: float
     smallest_s: float
     source: str

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 
 class Signal(StrEnum):
@@ -71,12 +72,16 @@ class ReplicaBounds:
     minimum: int
     maximum: int
 
+    @classmethod
+    def of(cls, minimum: int, maximum: int) -> "ReplicaBounds":
+        """Return bounds whose most is never below the least."""
+        return cls(minimum=minimum, maximum=max(minimum, maximum))
+
     def within(self, replicas: int) -> int:
         return min(max(replicas, self.minimum), self.maximum)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScalerReading:
+class ScalerReading(NamedTuple):
     """What an autoscaler sees: the signal of all replicas, those that exist, started or not, and those that are ready.
 
     `has_work` says that a request waits or runs.

@@ -26,6 +26,8 @@ class Scaler:
         self._panic_until = -1.0
         damped = (policy.up, policy.down)
         periods = [limit.period_s for damping in damped for limit in damping.limits]
+        self._has_windows = any(damping.window_s for damping in damped)
+        self._rests = any(damping.hold_s or damping.cooldown_s for damping in damped)
         self._memory_s = max([policy.up.window_s, policy.down.window_s, *periods, 0.0])
 
     def look(self, now_s: float, reading: ScalerReading) -> int:
@@ -56,11 +58,14 @@ class Scaler:
             return bounds.minimum
         least = max(bounds.minimum, 1)  # only idleness leads to none
         wanted = self._demand(self._mean(now_s, self.policy.average_s), current)
-        if (panicked := self._panicked(now_s, reading, wanted)) is not None:
+        if self.policy.panic_s is not None and (panicked := self._panicked(now_s, reading, wanted)) is not None:
             return min(max(panicked, least), bounds.maximum)
-        wanted = self._stabilised(now_s, wanted, current)
-        wanted = self._held(now_s, wanted, current)
-        wanted = self._limited(now_s, wanted, current)
+        if self._has_windows:
+            wanted = self._stabilised(now_s, wanted, current)
+        if self._rests:
+            wanted = self._held(now_s, wanted, current)
+        if wanted != current:
+            wanted = self._limited(now_s, wanted, current)
         return min(max(wanted, least), bounds.maximum)
 
     def _mean(self, now_s: float, window_s: float) -> float:
@@ -80,9 +85,7 @@ class Scaler:
     def _panicked(self, now_s: float, reading: ScalerReading, wanted: int) -> int | None:
         """Return what a short average asks for in a burst, the replicas that there are at least; None for none."""
         policy = self.policy
-        if policy.panic_s is None:
-            return None
-        burst = ceil_guarded(self._mean(now_s, policy.panic_s) / self.target)
+        burst = ceil_guarded(self._mean(now_s, policy.panic_s or 0.0) / self.target)
         if burst >= policy.panic_factor * max(reading.ready, 1):
             self._panic_until = now_s + policy.average_s
         return max(burst, wanted, reading.replicas) if now_s < self._panic_until else None
@@ -115,7 +118,7 @@ class Scaler:
 
     def _limited(self, now_s: float, wanted: int, current: int) -> int:
         """Return a change within the rate limits, of which the one that allows most counts."""
-        if wanted == current or not (limits := self._damping(wanted > current).limits):
+        if not (limits := self._damping(wanted > current).limits):
             return wanted
         if wanted > current:
             return min(wanted, max(current, *(self._most(now_s, limit, current) for limit in limits)))

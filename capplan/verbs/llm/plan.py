@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,9 +18,9 @@ if TYPE_CHECKING:
     from capplan.core.gpus.spec import GpuSpec
     from capplan.core.power import PowerLaw
     from capplan.core.scaling.load import WeekLoad
+    from capplan.core.scaling.ways import ServingWays
     from capplan.llm.core.fleet.deployment_plan import DeploymentFit
     from capplan.llm.core.fleet.money import FleetMoney, Offers, PlannedFleet
-    from capplan.llm.core.fleet.ways import ServingWays
     from capplan.llm.core.search.search import Search, SearchSpace
     from capplan.llm.core.serving.energy import ServingEnergy
     from capplan.report.sections import Line
@@ -106,31 +107,21 @@ def _with_load(question: LlmPlanQuestion) -> LlmPlanQuestion:
 
 def _ways(search: "Search", found: "PlannedFleet", question: LlmPlanQuestion, week: "WeekLoad") -> "ServingWays":
     """Return the ways to serve the load of a week, by the rules of KEDA where a fleet scales."""
-    from capplan.core.numbers import Interval
-    from capplan.llm.core.elastic.answer import Elasticity
-    from capplan.llm.core.elastic.ways import WaysAsked, compare_ways
+    from capplan.core.scaling.ways import WaysAsked, compare_ways
+    from capplan.llm.core.elastic.ways import replicas_of, token_row
     from capplan.specs.by_use import load_serverless, load_token_prices
-    from capplan.specs.scalers import load_presets
+    from capplan.specs.scalers import keda
     from capplan.verbs.llm.start import start_of_fit
 
-    preset, stated = load_presets()["keda"], question.api()
+    stated = question.api()
     tokens = load_token_prices().prices
     if stated is not None:
         tokens = (stated_token_price(search.model.architecture.name, stated),)
     asked = WaysAsked(
-        week=week,
-        asked=Elasticity(
-            name="KEDA",
-            policy=preset.policy,
-            signal=preset.signal,
-            start_s=Interval.exact(0.0),
-            certainty=question.certainty_fraction or 0.9,
-        ),
-        serverless=load_serverless(),
-        tokens=tokens,
-        start_of=lambda fit: start_of_fit(question, search.model, fit),
-    )
-    ways = compare_ways(search, found.plan.fits, asked)
+        week=week, asked=keda(certainty=question.certainty_fraction or 0.9), serverless=load_serverless()
+    )  # fmt: skip
+    replicas = replicas_of(search, found.plan.fits, partial(start_of_fit, question, search.model))
+    ways = compare_ways(replicas, asked, api=token_row(search, week, tokens))
     return replace(ways, notes=_ways_notes(question, found))
 
 

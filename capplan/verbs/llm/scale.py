@@ -23,8 +23,10 @@ from capplan.verbs.statement.words import SHARE, TIME_LIMIT, Words
 
 if TYPE_CHECKING:
     from capplan.core.gpus.prices import Price
+    from capplan.core.scaling.fleet import ElasticFleet, Elasticity
     from capplan.core.scaling.load import WeekLoad
-    from capplan.llm.core.elastic.answer import ElasticAnswer, ElasticFleet, Elasticity
+    from capplan.llm.core.elastic.answer import ElasticAnswer
+    from capplan.llm.core.elastic.replica_curve import LoadedReplica
     from capplan.specs.scalers import Preset
 
 
@@ -146,22 +148,22 @@ def answer_llm_scale(question: LlmScaleQuestion, context: Context) -> "ElasticAn
     Raises:
         CapplanError: a name is not known, the model does not fit, no machine is rented, or no replica keeps the limits.
     """
-    from capplan.llm.core.elastic.answer import ElasticAnswer, burst_of, curve_of, settings_of, standing_fleet
+    from capplan.core.scaling.fleet import settings_of, standing_fleet
+    from capplan.llm.core.elastic.answer import ElasticAnswer, burst_of
     from capplan.verbs.llm.load_file import with_load
 
     week = question.week_load()
     question = replace(with_load(question, question.lengths_file(), model=question.model), load_file=None)
     with context.feedback.progress("following a week"):
-        fleet, asked, offer = _fleet_of(question, context, week)
-        curve = curve_of(fleet)
-        standing = standing_fleet(fleet, curve, share=asked.share)
-        settings = settings_of(fleet, asked, curve, standing.replicas)
-        burst = burst_of(fleet, asked, curve, settings[0], asked.maximum or 2 * standing.replicas)
+        loaded, fleet, asked, offer = _fleet_of(question, context, week)
+        standing = standing_fleet(fleet, share=asked.share)
+        settings = settings_of(fleet, asked, standing.replicas)
+        burst = burst_of(loaded, fleet, asked, best=settings[0], maximum=asked.maximum or 2 * standing.replicas)
     return ElasticAnswer(
-        model=fleet.replica.deployment.model.architecture.name,
-        gpu=fleet.replica.deployment.gpu.id,
-        gpus=fleet.replica.deployment.words.sharding.gpus,
-        engine=fleet.replica.deployment.engine,
+        model=loaded.replica.deployment.model.architecture.name,
+        gpu=loaded.replica.deployment.gpu.id,
+        gpus=loaded.replica.deployment.words.sharding.gpus,
+        engine=loaded.replica.deployment.engine,
         asked=asked,
         load=week,
         offer=offer,
@@ -174,10 +176,12 @@ def answer_llm_scale(question: LlmScaleQuestion, context: Context) -> "ElasticAn
 
 def _fleet_of(
     question: LlmScaleQuestion, context: Context, week: "WeekLoad"
-) -> "tuple[ElasticFleet, Elasticity, Price]":
-    """Return the fleet that is asked about, how it follows its load, and the offer that it runs on."""
+) -> "tuple[LoadedReplica, ElasticFleet, Elasticity, Price]":
+    """Return a replica, its fleet, how this follows its load, and the offer that it runs on."""
     from capplan.app.deployments import on_demand_offers
-    from capplan.llm.core.elastic.answer import ElasticFleet, Elasticity, charge_of
+    from capplan.core.scaling.fleet import ElasticFleet, Elasticity
+    from capplan.llm.core.elastic.answer import charge_of
+    from capplan.llm.core.elastic.replica_curve import LoadedReplica
     from capplan.llm.core.fleet.limits import PATIENCE
     from capplan.llm.core.search.replica import Replica
     from capplan.llm.core.timing.constants import constants_of
@@ -200,14 +204,12 @@ def _fleet_of(
         (one for _, one in held),
         key=lambda one: one.usd_per_machine_hour * one.machines_per_replica / one.replicas_per_machine,
     )
-    fleet = ElasticFleet(
+    loaded = LoadedReplica(
         replica=Replica.of(service, deployment, load),
         load=load,
-        week=week,
         limits=limits if limits.are_set else replace(PATIENCE, statistic=limits.statistic),
-        charge=charge,
-        standing_charge=per_replica,
     )
+    fleet = ElasticFleet(curve=loaded.curve(), week=week, charge=charge, standing_charge=per_replica)
     preset = question.preset()
     start = start_of(question, deployments.model(model), gpu=deployment.gpu.id).whole_s
     asked = Elasticity(
@@ -221,7 +223,7 @@ def _fleet_of(
         share=question.share,
         certainty=question.certainty_fraction,
     )
-    return fleet, asked, offer
+    return loaded, fleet, asked, offer
 
 
 def _notes(question: LlmScaleQuestion, asked: "Elasticity") -> tuple[str, ...]:

@@ -8,10 +8,10 @@ import numpy as np
 from capplan.core.numbers import FloatArray
 from capplan.core.scaling.policy import ScalerReading, Signal
 from capplan.core.scaling.scaler import Scaler
-from capplan.llm.core.elastic.replica_curve import ReplicaCurve
 from capplan.llm.core.serving.closed_loop import StepGrid
 from capplan.llm.core.simulation.arrivals import Arrivals
 from capplan.llm.core.simulation.continuous_batching import Admission, ReplicaState
+from capplan.llm.core.simulation.load_answer import LatencyLimits
 
 _TICK_S = 1.0
 
@@ -87,20 +87,22 @@ class _LiveReplica(ReplicaState):
 def follow_burst(
     requests: Arrivals,
     scaler: Scaler,
-    curve: ReplicaCurve,
     *,
     admission: Admission,
     grid: StepGrid,
     starts_s: FloatArray,
+    limits: LatencyLimits,
+    idle_ttft_s: float,
 ) -> BurstSeen:
     """Serve the requests of a burst on the least replicas and those that the autoscaler adds, the emptiest first.
 
     Args:
         requests: What comes, from time 0 on.
         scaler: The autoscaler, at its start.
-        curve: One replica, for the limits and what servers add to a first token.
         admission: What a replica admits.
         starts_s: Times that replicas take to start, drawn; they are used in turn. [s]
+        limits: What a request must keep.
+        idle_ttft_s: Time to the first token of an idle replica, with what servers add. [s]
     """
     fleet = _BurstFleet(scaler, admission, grid, starts_s)
     fleet.serve(requests)
@@ -112,11 +114,11 @@ def follow_burst(
     lone = _LiveReplica(admission, grid, now_s=0.0)
     lone.accept(0, float(requests.prompts.mean()), int(requests.answers.mean()))
     lone.run_until(1e6)
-    added_s = max(0.0, float(curve.ttft_s[0]) - lone.first[0])
+    added_s = max(0.0, idle_ttft_s - lone.first[0])
     ttft, e2e = first - requests.at_s + added_s, done - requests.at_s + added_s
     inside = np.ones(count)
     tpot = (done - first) / np.maximum(requests.answers - 1, 1)
-    for limit, seen in ((curve.limits.ttft_s, ttft), (curve.limits.e2e_s, e2e), (curve.limits.tpot_s, tpot)):
+    for limit, seen in ((limits.ttft_s, ttft), (limits.e2e_s, e2e), (limits.tpot_s, tpot)):
         if limit is not None:
             inside *= seen <= limit
     return BurstSeen(at_s=requests.at_s, ttft_s=ttft, e2e_s=e2e, inside=inside, most_replicas=fleet.most)

@@ -21,11 +21,11 @@ from capplan.core.gpus.by_use import ApiPrice
 from capplan.core.gpus.machines import LocalAmount, LocalCurrency
 from capplan.core.gpus.prices import COMMITMENT_YEARS, Price, PriceTier, PurchasePrice, Term
 from capplan.core.numbers import ceil_guarded
+from capplan.core.scaling.ways import ServingWays
 from capplan.core.serving.load import Level
 from capplan.llm.core.fleet.deployment_plan import DeploymentFit, DeploymentPlan
 from capplan.llm.core.fleet.launch import Launch
 from capplan.llm.core.fleet.rented import machines_for
-from capplan.llm.core.fleet.ways import ServingWays
 from capplan.llm.core.serving.energy import ServingEnergy
 from capplan.llm.core.simulation.load_answer import Simulation
 

@@ -1,7 +1,8 @@
 """A fleet that follows its load, as sections."""
 
 from capplan.core.numbers import Interval
-from capplan.llm.core.elastic.answer import WEEKS_PER_MONTH, ElasticAnswer, ScalingSetting
+from capplan.core.scaling.fleet import WEEKS_PER_MONTH, ScalingSetting
+from capplan.llm.core.elastic.answer import ElasticAnswer
 from capplan.llm.core.elastic.burst import BurstSeen
 from capplan.llm.core.simulation.load_answer import Percentiles
 from capplan.report.sections import Block, Column, LineRole, Lines, Section, Table, data, figure

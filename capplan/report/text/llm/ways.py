@@ -1,7 +1,7 @@
 """Four ways to serve one load, as sections and on one screen."""
 
 from capplan.core.numbers import Interval
-from capplan.llm.core.fleet.ways import ServingWays, WayCost
+from capplan.core.scaling.ways import ServingWays, WayCost
 from capplan.report.sections import Block, Column, LineRole, Lines, Section, Table, data, figure, words
 from capplan.units import format_fraction, format_seconds
 

@@ -6,11 +6,10 @@ import numpy as np
 import pytest
 
 from capplan.core.numbers import Interval
+from capplan.core.scaling.fleet import ScalingSetting, _order, draw_starts
 from capplan.core.scaling.policy import Damping, ReplicaBounds, ScalingPolicy, Signal
 from capplan.core.scaling.scaler import Scaler
-from capplan.llm.core.elastic.answer import ScalingSetting, _order, draw_starts
 from capplan.llm.core.elastic.burst import follow_burst
-from capplan.llm.core.elastic.replica_curve import ReplicaCurve
 from capplan.llm.core.serving.closed_loop import step_grid
 from capplan.llm.core.simulation.arrivals import Arrivals
 from capplan.llm.core.simulation.continuous_batching import Admission, simulate_requests
@@ -18,14 +17,6 @@ from capplan.llm.core.simulation.load_answer import LatencyLimits
 
 AT_ONCE = ScalingPolicy(interval_s=15.0, up=Damping(), down=Damping(window_s=300.0), idle_s=300.0)
 ADMISSION = Admission(capacity=32, token_budget=2048, mixes=True)
-CURVE = ReplicaCurve(
-    full_per_s=4.0,
-    in_flight=np.linspace(0.0, 20.0, 256),
-    ttft_s=np.full(256, 0.0),
-    e2e_s=np.full(256, 1.0),
-    inside_fraction=np.ones(256),
-    limits=LatencyLimits(ttft_s=5.0),
-)
 
 
 def _requests(count: int, gap_s: float) -> Arrivals:
@@ -38,7 +29,11 @@ def _burst(start_s: float, *, minimum: int = 0, count: int = 400):
     scaler = Scaler(AT_ONCE, ReplicaBounds(minimum=minimum, maximum=8), signal=Signal.IN_FLIGHT, target=10.0)
     requests = _requests(count, 0.5)
     starts = np.full(8, start_s)
-    return follow_burst(requests, scaler, CURVE, admission=ADMISSION, grid=grid, starts_s=starts), requests, grid
+    limits = LatencyLimits(ttft_s=5.0)
+    seen = follow_burst(
+        requests, scaler, admission=ADMISSION, grid=grid, starts_s=starts, limits=limits, idle_ttft_s=0.0
+    )  # fmt: skip
+    return seen, requests, grid
 
 
 def test_the_first_request_of_a_burst_from_zero_waits_for_the_start() -> None:

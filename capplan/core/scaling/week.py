@@ -1,18 +1,19 @@
 """Follow a fleet that scales over a week, tick by tick: what comes, what runs, what waits, and what is charged.
 
 Between two ticks nothing changes. Requests come in order and are served in order, as a fluid; the replicas that are
-ready share them evenly. A burst is followed request by request in `burst.py`.
+ready share them evenly.
 """
 
 import heapq
+from bisect import bisect_left
 from dataclasses import dataclass
 
 import numpy as np
 
 from capplan.core.numbers import FloatArray, IntArray
 from capplan.core.scaling.policy import ScalerReading, Signal
+from capplan.core.scaling.replica_curve import ReplicaCurve
 from capplan.core.scaling.scaler import Scaler
-from capplan.llm.core.elastic.replica_curve import ReplicaCurve
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +52,14 @@ class ReplayedWeek:
         return float(self.wait_s[self.arrived > 0].max(initial=0.0))
 
 
+_TICKS_S = (1.0, 2.0, 5.0, 10.0, 15.0, 30.0, 60.0, 120.0, 300.0)
+
+
+def tick_for(least_s: float) -> float:
+    """Return a tick that is not shorter than a time where one is known, and of which hours are made. [s]"""
+    return _TICKS_S[min(bisect_left(_TICKS_S, least_s), len(_TICKS_S) - 1)]
+
+
 def replay(
     rates: FloatArray, tick_s: float, curve: ReplicaCurve, scaler: Scaler, *, starts_s: FloatArray, seed: int
 ) -> ReplayedWeek:
@@ -65,8 +74,12 @@ def replay(
     """
     arrived = np.random.default_rng(seed).poisson(rates * tick_s).astype(float)
     fleet = _Fleet(curve, scaler, tick_s, starts_s)
-    for came in arrived.tolist():
-        fleet.tick(came)
+    coming, busy = arrived.tolist(), [*np.flatnonzero(arrived).tolist(), len(arrived)]
+    while (index := len(fleet.history)) < len(coming):
+        if fleet.is_asleep and not coming[index]:
+            fleet.sleep(busy[bisect_left(busy, index)] - index)
+        else:
+            fleet.tick(coming[index])
     served, shares = np.array(fleet.served), np.array(fleet.places)
     waits = _waits(arrived, served, tick_s)
     inside = curve.inside_fraction[shares] * (waits <= curve.slack_s[shares])
@@ -102,13 +115,20 @@ class _Fleet:
         self.places: list[int] = []
         self.history: list[int] = []
 
+    @property
+    def is_asleep(self) -> bool:
+        """Return True if there is nothing to serve and nothing to see."""
+        return not (self.ready or self.backlog or self.starting)
+
+    def sleep(self, ticks: int) -> None:
+        """Let some ticks go by."""
+        self.served += [0.0] * ticks
+        self.places += [0] * ticks
+        self.history += [0] * ticks
+        self.now += self.tick_s * ticks
+
     def tick(self, came: float) -> None:
         """Serve what has come and what waits for the length of a tick, and let the autoscaler look."""
-        if not (came or self.backlog or self.ready or self.starting):  # asleep: nothing to serve and nothing to see
-            for kept in (self.served, self.places, self.history):
-                kept.append(0)
-            self.now += self.tick_s
-            return
         while self.starting and self.starting[0] <= self.now:
             heapq.heappop(self.starting)
             self.ready += 1

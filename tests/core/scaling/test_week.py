@@ -5,13 +5,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from capplan.core.scaling.charge import Charge, charged_usd
 from capplan.core.scaling.load import WEEK_S, Burst, WeekLoad, week_of
 from capplan.core.scaling.policy import Damping, ReplicaBounds, ScalingPolicy, Signal
+from capplan.core.scaling.replica_curve import ReplicaCurve
 from capplan.core.scaling.scaler import Scaler
-from capplan.llm.core.elastic.charge import Charge, charged_usd
-from capplan.llm.core.elastic.replica_curve import ReplicaCurve
-from capplan.llm.core.elastic.week import ReplayedWeek, replay
-from capplan.llm.core.simulation.load_answer import LatencyLimits
+from capplan.core.scaling.week import ReplayedWeek, replay
 
 AT_ONCE = ScalingPolicy(interval_s=1.0, up=Damping(), down=Damping())
 DAY = 24 * 3600
@@ -21,7 +20,8 @@ CURVE = ReplicaCurve(
     ttft_s=np.full(256, 0.5),
     e2e_s=np.full(256, 5.0),
     inside_fraction=np.ones(256),
-    limits=LatencyLimits(ttft_s=2.0),
+    slack_s=np.full(256, 1.5),
+    ttft_limit_s=2.0,
 )
 
 
