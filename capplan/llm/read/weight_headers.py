@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from capplan.errors import SpecError, UnknownNameError
-from capplan.llm.read.config.traits import TRAITS
+from capplan.llm.read.config.traits import families
 
 LARGEST_HEADER_BYTES = 100_000_000
 """The format's own limit. [bytes]"""
@@ -348,7 +348,7 @@ def gguf_config(header: GgufHeader, *, where: str) -> dict[str, Any]:
     config["model_type"] = "mixtral" if family == "llama" and config.get("num_experts") else _FAMILIES[family]
     config["tie_word_embeddings"] = "output.weight" not in names
     config.setdefault("vocab_size", metadata.get("tokenizer.ggml.tokens length"))
-    if config.get("num_experts") and TRAITS[config["model_type"]].plain_expert_width:
+    if config.get("num_experts") and families()[config["model_type"]].plain_expert_width:
         config["num_local_experts"] = config.pop("num_experts")
         config["intermediate_size"] = config.get("moe_intermediate_size") or config.get("intermediate_size")
     if "kv_lora_rank" in config:

@@ -202,7 +202,7 @@ def test_no_reader_asks_for_a_family_by_name():
         for compared in ast.walk(ast.parse(path.read_text()))
         if isinstance(compared, ast.Compare)
         for node in ast.walk(compared)
-        if isinstance(node, ast.Constant) and node.value in traits.TRAITS
+        if isinstance(node, ast.Constant) and node.value in traits.families()
     }
     assert named == set()
 

@@ -7,7 +7,7 @@ import pytest
 
 from capplan.llm.core.tensors import count_parameters
 from capplan.llm.read.config.parse import parse_config
-from capplan.llm.read.config.traits import TRAITS
+from capplan.llm.read.config.traits import families
 
 pytestmark = [
     pytest.mark.zoo,
@@ -113,7 +113,7 @@ def test_parameters_are_those_of_transformers(family, changes):
 
 def test_most_families_are_compared():
     compared = {family for family, _ in CASES}
-    assert len(set(TRAITS) & compared) >= 45
+    assert len(set(families()) & compared) >= 45
 
 
 @pytest.mark.parametrize(

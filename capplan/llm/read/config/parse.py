@@ -29,7 +29,7 @@ from capplan.llm.read.config.layers import (
     read_mixers,
     read_mlps,
 )
-from capplan.llm.read.config.traits import TRAITS, LayerLayout, Traits, refuse_unread, refuse_unusual
+from capplan.llm.read.config.traits import LayerLayout, Traits, families, refuse_unread, refuse_unusual
 
 _POSITIONS = ("max_position_embeddings", "n_positions", "seq_length", "max_sequence_length")
 _TEXT_FAMILIES = {"qwen2_vl": "qwen2", "qwen2_5_vl": "qwen2", "minimax_m3_vl": "minimax_m3"}
@@ -59,7 +59,7 @@ def parse_config(config: Mapping[str, Any], *, name: str, where: str | None = No
     fields = Fields(values, where=where)
     refuse_unusual(fields)
     family = _family(fields, root)
-    traits = TRAITS[family]
+    traits = families()[family]
     fields = Fields(values, where=where, defaults={**traits.defaults, "model_type": family})
     fields.understood("model_type")
     layers, draft_head = _layers(fields, traits), _draft_head(fields)
@@ -127,7 +127,7 @@ def _family(fields: Fields, root: Fields) -> str:
     for source in (fields, root):
         stated = source.word("model_type")
         family = _TEXT_FAMILIES.get(stated or "", stated)
-        if family is not None and family in TRAITS:
+        if family is not None and family in families():
             return family
     family = fields.word("model_type") or root.word("model_type")
     if family is None:
@@ -135,7 +135,7 @@ def _family(fields: Fields, root: Fields) -> str:
     raise UnknownNameError(
         f"model_type in {root.where}:",
         family,
-        TRAITS,
+        families(),
         hint="Its layers are not guessed; see docs/llm-memory.md for the families whose layers are known.",
     )
 
