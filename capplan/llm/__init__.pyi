@@ -287,6 +287,7 @@ def plan(
     compare_ways: bool = ...,
     specs: Sequence[str | Path] | str | None = ...,
     calibration: str | Path | None = ...,
+    here: bool = ...,
 ) -> _PlannedFleetShown:
     """Find the deployments of a language model that carry a load within limits, the cheapest first.
 
@@ -370,6 +371,7 @@ def plan(
         compare_ways: Compare a fleet that stands, one that scales, GPUs by the second and an API over a week: week_file or requests_per_day.
         specs: Own GPU specs, laid over the built-in ones.
         calibration: Constants from `capplan llm fit`; the shipped ones by default.
+        here: Plan for the GPUs of this machine; without a model, for the largest that they hold.
 
     Returns:
         The deployments that carry a load within limits, the cheapest first.

@@ -296,6 +296,7 @@ LLM_PLAN: Final = Shape("LlmPlanDocument", PlannedFleet, "What `capplan llm plan
     figure("kubernetes", manifest_of, "manifest of the recommended deployment, as YAML"),
     figure("assumptions", "plan.assumptions"),
     figure("notes", "plan.notes"),
+    figure("machine", "plan.machine", "sentences on this machine, where it is planned for", default=()),
     figure("local", "local_cost", "an hour in the currency asked for", default=None),
     figure("ways", WAYS, "where they are asked for", default=UNSET),
 ))

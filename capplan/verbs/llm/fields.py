@@ -122,21 +122,18 @@ TIME_CALIBRATION = Option(
 TRAINING_CALIBRATION = Option(help="Constants of training other than the shipped ones.", metavar="FILE", doors=HERE)
 
 
+MODEL_OPTION = Option(
+    help="A name of `capplan llm models`, ORG/NAME of the Hugging Face Hub, hf:config.json, hf:FOLDER, FILE.gguf.",
+    served="A name that llm_models lists, such as llama-3.1-8b-instruct.", metavar="MODEL", topic=Topic.MODEL,
+    is_argument=True, doors=SHOWN, label="Language model", placeholder="llama-3.1-8b-instruct",
+)  # fmt: skip
+
+
 @dataclass(frozen=True, kw_only=True)
 class LanguageModelFields:
     """The language model that a question is about."""
 
-    model: Annotated[
-        str,
-        Meta(max_length=1000),
-        Option(
-            help="A name of `capplan llm models`, ORG/NAME of the Hugging Face Hub, hf:config.json, hf:FOLDER, "
-            "FILE.gguf.",
-            served="A name that llm_models lists, such as llama-3.1-8b-instruct.",
-            metavar="MODEL", topic=Topic.MODEL, is_argument=True, doors=SHOWN, label="Language model",
-            placeholder="llama-3.1-8b-instruct",
-        ),
-    ]  # fmt: skip
+    model: Annotated[str, Meta(max_length=1000), MODEL_OPTION]
 
 
 @dataclass(frozen=True, kw_only=True)

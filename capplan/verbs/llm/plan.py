@@ -6,7 +6,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from capplan.errors import UsageError
 from capplan.verbs.llm.fields import MoneyFields, names_of
+from capplan.verbs.llm.here import planned_here
 from capplan.verbs.llm.plan_question import LlmPlanQuestion
 from capplan.verbs.statement.contract import Context, Effort, Look, Outcome, Verb, laid_out_by
 from capplan.verbs.statement.fields import from_fields
@@ -82,9 +84,13 @@ def answer_llm_plan(question: LlmPlanQuestion, context: Context) -> "PlannedFlee
     question = _with_load(question)
     if week is not None:
         question = replace(question, rate_per_s=week.peak_per_s)
+    if not question.model and not question.here:
+        raise UsageError("name a language model, or write ⟨here⟩ for the largest that this machine's GPUs hold.")
+    question, own = planned_here(question, context) if question.here else (question, None)
     prices = question.offered(context.price_list(question.specs))
     deployments = question.deployments(context, question.power_law())
-    asked = search_space(question, context, deployments=deployments, rents=on_demand_offers(prices))
+    asked = search_space(question, context, deployments=deployments, rents={} if own else on_demand_offers(prices))
+    asked = replace(asked, own_gpus=own.count if own else None)
     with context.feedback.progress(f"searching deployments on {counted(len(asked.gpus), 'GPU')}"):
         calibration = load_time_calibration(question.calibration)
         question.check_money()
@@ -93,7 +99,9 @@ def answer_llm_plan(question: LlmPlanQuestion, context: Context) -> "PlannedFlee
         if week is not None and found.plan.fits:
             found = replace(found, ways=_ways(search, found, question, week))
     notes = (*question.users_note(), *_buyers_notes(found.plan.recommended, search), *found.plan.notes)
-    plan = with_patience_note(replace(found.plan, notes=notes), question.limits(), words=PATIENCE_WORDS)
+    plan = with_patience_note(
+        replace(found.plan, notes=notes, machine=own.notes if own else ()), question.limits(), words=PATIENCE_WORDS
+    )
     return replace(found, plan=plan, local=question.local_currency())
 
 
@@ -175,6 +183,8 @@ def plan_fleet(search: "Search", money: MoneyFields, prices: "Prices") -> "Plann
     best = plan.recommended
     if best is None:
         return PlannedFleet(plan=plan)
+    if search.question.own_gpus is not None:
+        return PlannedFleet(plan=plan, launch=launch_of(best, search))
     law = search.power_law or load_power_law()
     drawn = best.energy or search.energy(search.find(search.words_of(best)), best, law)
     offers = _offers_of(search.find_gpu(best.gpu), prices, network_bytes_per_s=search.question.network_bytes_per_s)
@@ -262,7 +272,7 @@ def _lines(answers: "Sequence[PlannedFleet]", question: LlmPlanQuestion, look: L
 
     if answers[0].ways is not None:
         return None
-    return plan_lines(answers[0], width=look.width, launch=question.launch)
+    return plan_lines(answers[0], width=look.width, launch=question.launch or question.here)
 
 
 def _files(answers: "Sequence[PlannedFleet]", question: LlmPlanQuestion) -> Mapping[Path, bytes]:

@@ -1,6 +1,6 @@
 """The question of `llm plan`: a load, its limits, and the deployments that are searched."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -8,6 +8,7 @@ from msgspec import Meta
 
 from capplan.errors import UsageError
 from capplan.verbs.llm.fields import (
+    MODEL_OPTION,
     SHOWN,
     AdapterFields,
     CardPowerFields,
@@ -28,7 +29,7 @@ from capplan.verbs.llm.fields import (
 from capplan.verbs.llm.start import MachineStartFields
 from capplan.verbs.llm.week import WeekFields
 from capplan.verbs.statement.fields import CurrencyFields, DrawFields, in_answer
-from capplan.verbs.statement.options import Door, Option
+from capplan.verbs.statement.options import HERE, Door, Option, Topic
 from capplan.verbs.statement.words import TIME_LIMIT
 
 if TYPE_CHECKING:
@@ -155,3 +156,12 @@ class LlmPlanQuestion(
     SpendFields, CurrencyFields, CardPowerFields, DrawFields, _WaysFields, FilesHereFields,
 ):  # fmt: skip
     """Which deployments of a language model carry a load within limits, the cheapest first."""
+
+    model: Annotated[str, Meta(max_length=1000), replace(MODEL_OPTION, metavar="[MODEL]")] = ""
+    here: Annotated[
+        bool,
+        Option(
+            help="Plan for the GPUs of this machine; without a model, for the largest that they hold.", doors=HERE,
+            topic=Topic.GPUS,
+        ),
+    ] = False  # fmt: skip

@@ -244,7 +244,7 @@ class DeploymentPlan:
     of GPUs, None where they save nothing. `advice` says what would make a
     plan without fits possible. `unranked_gpus` have deployments that carry the load by their mean times and that were
     not simulated to the end, because others are cheaper. The limits are kept with a probability of
-    `certainty_fraction` by the intervals of the times.
+    `certainty_fraction` by the intervals of the times. `machine` describes the machine at hand that is planned for.
     """
 
     model: str
@@ -261,6 +261,7 @@ class DeploymentPlan:
     advice: str | None = None
     unranked_gpus: tuple[str, ...] = ()
     certainty_fraction: float = 0.5
+    machine: tuple[str, ...] = ()
 
     @property
     def recommended(self) -> DeploymentFit | None:

@@ -26,9 +26,12 @@ def launch_of(fit: DeploymentFit, search: Search) -> Launch:
     deployment = search.find(search.words_of(fit))
     own = model.own_quantisation.format.name == fit.weights
     stored = None if own else search.checkpoint(fit.weights)
+    most = model.architecture.max_positions
     is_stated = bool(load.input_cv or load.output_cv or search.question.states_spread)
     tail = longest_request(load, is_stated=is_stated)
-    max_len, why = _longest_served(deployment, tail, is_stated=is_stated, most=model.architecture.max_positions)
+    if search.question.own_gpus is not None and not is_stated:  # whoever sits at the machine may use all that fits
+        tail, is_stated = max(tail, float(most or tail)), True
+    max_len, why = _longest_served(deployment, tail, is_stated=is_stated, most=most)
     gpu = search.find_gpu(fit.gpu)
     return launch(
         Setting(

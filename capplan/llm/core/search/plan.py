@@ -221,7 +221,7 @@ def _assumptions(question: SearchSpace) -> tuple[str, ...]:
 
 def _offer_notes(question: SearchSpace, fits: tuple[DeploymentFit, ...]) -> tuple[str, ...]:
     """Return notes on the cheapest price per GPU that looks cheaper than the recommended fleet, and why it is none."""
-    if not fits:
+    if not fits or question.own_gpus is not None:
         return ()
     best = fits[0]
     if best.rent is None:

@@ -86,6 +86,7 @@ class SearchSpace(ReplicaSettings):
         max_usd_per_hour: Most rent of all machines; None for any. [USD/h]
         is_rented: True if only what the offers hold is asked for.
         states_spread: True if the load's spread is the user's.
+        own_gpus: GPUs of the one machine that is planned for, which is not rented; None for any that can be rented.
     """
 
     load: TokenLoad
@@ -103,6 +104,7 @@ class SearchSpace(ReplicaSettings):
     max_usd_per_hour: float | None = None
     is_rented: bool = False
     states_spread: bool = False
+    own_gpus: int | None = None
 
     @property
     def limits_of_answers(self) -> LatencyLimits:
@@ -212,7 +214,10 @@ class Search:
         return self.over_limits(words, fit) or fit
 
     def over_limits(self, words: NamedDeployment, fit: DeploymentFit) -> DeploymentRejection | None:
-        """Return a rejection if a fleet draws or costs more than it may, or no offer that is asked for holds it."""
+        """Return a rejection if a fleet draws or costs more than it may, or no machine that is asked for holds it."""
+        own = self.question.own_gpus
+        if own is not None and fit.gpus > own:
+            return rejection(words, f"{fit.words} are more than the {own} of this machine", Obstacle.LIMIT)
         return self._over_draw(words, fit) or self._over_price(words, fit)
 
     def _over_price(self, words: NamedDeployment, fit: DeploymentFit) -> DeploymentRejection | None:

@@ -106,7 +106,7 @@ def headline(plan: DeploymentPlan) -> str:
     redundancy = f" ({best.needed} needed, {spare} spare)" if spare else ""
     return (
         f"{asked}: {best.gpu}, {best.words}{redundancy}, {shared_words(best.sharding)}, "
-        f"{best.engine}, weights {best.weights}. {offer_words(best)}{money}."
+        f"{best.engine}, weights {best.weights}. {'. '.join(plan.machine) or offer_words(best)}{money}."
     )
 
 

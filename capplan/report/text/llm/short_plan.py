@@ -116,8 +116,12 @@ def _taken(fleet: PlannedFleet, best: DeploymentFit, width: int) -> Iterator[Lin
         f"{best.gpus} × {best.gpu}: {_servers(best)}{redundancy}, weights {best.weights}",
         width,
     )
-    yield from _labelled("Rent", offer_words(best).removeprefix("Rent ") + ".", width)
-    yield from _labelled("Cost", _cost(plan, best, fleet.money.paid_hours if fleet.money else HOURS_PER_YEAR), width)
+    for sentence in plan.machine:
+        yield from _labelled("Here", sentence, width)
+    if not plan.machine:
+        hours = fleet.money.paid_hours if fleet.money else HOURS_PER_YEAR
+        yield from _labelled("Rent", offer_words(best).removeprefix("Rent ") + ".", width)
+        yield from _labelled("Cost", _cost(plan, best, hours), width)
     if best.job_s is not None:
         cost = "" if best.job_usd is None else f" for {best.job_usd:,.2f} USD"
         yield from _labelled(
