@@ -34,7 +34,6 @@ from capplan.report.procurement.types import (
     Report,
     Roof,
     SpecSource,
-    TornadoRow,
 )
 from capplan.report.procurement.verdict import make_verdict
 from capplan.shapes.plan import cause, certain_gpus
@@ -247,14 +246,7 @@ def _model_report(
         verdict=make_verdict(plan, answer, rows, service=service),
         options=rows,
         refusals=(*infeasible, *(refused[gpu] for gpu in sorted(refused))),
-        tornado=tuple(
-            TornadoRow(
-                label=bar.label, unit=bar.unit, low=bar.low, value=bar.value, high=bar.high,
-                cost_low_usd=bar.cost_low_usd, cost_high_usd=bar.cost_high_usd,
-                winner_low=bar.winner_low, winner_high=bar.winner_high,
-            )
-            for bar in answer.tornado_bars
-        ),
+        tornado=answer.tornado_bars,
         picks=_picks(answer),
         roofs=_roofs(plan, rows, gpus),
         measured=tuple(run for run in circumstances.measured if run.model == plan.model.name),

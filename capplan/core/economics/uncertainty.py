@@ -361,19 +361,25 @@ def confidence(case: Case, drawn: Drawn, choice: ProcurementOption, loads: Loads
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TornadoBar:
-    """Effect of one input alone on the choice's yearly cost, and the cheapest option at each end."""
+class TornadoRow:
+    """What one input alone does to the choice's cost; None where the load cannot be met at that end."""
 
-    key: str
     label: str
+    unit: str
     low: float
     value: float
     high: float
-    unit: str
     cost_low_usd: float | None
     cost_high_usd: float | None
     winner_low: str | None
     winner_high: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TornadoBar(TornadoRow):
+    """The effect of the assumption `key`, with the cheapest option at each end."""
+
+    key: str
 
     @property
     def size_usd(self) -> float:

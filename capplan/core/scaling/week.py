@@ -46,11 +46,6 @@ class ReplayedWeek:
         busy = came >= 1
         return float((kept[busy] / came[busy]).min()) if busy.any() else 1.0
 
-    @property
-    def longest_wait_s(self) -> float:
-        """Return the longest wait for a replica; infinite where some are never served. [s]"""
-        return float(self.wait_s[self.arrived > 0].max(initial=0.0))
-
 
 _TICKS_S = (1.0, 2.0, 5.0, 10.0, 15.0, 30.0, 60.0, 120.0, 300.0)
 

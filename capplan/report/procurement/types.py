@@ -6,6 +6,7 @@ from datetime import date
 from typing import Final
 
 from capplan.core.economics.constraints import Assumption, ReportLoad
+from capplan.core.economics.uncertainty import TornadoRow
 from capplan.core.gpus.machines import LocalCurrency
 from capplan.shapes.plan import item_of
 from capplan.shapes.types import OptionRow, PlanDocument
@@ -59,21 +60,6 @@ class Roof:
     gpu_name: str
     peak_flops_per_s: float
     bandwidth_bytes_per_s: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TornadoRow:
-    """What one input alone does to the choice's cost; None where the load cannot be met at that end."""
-
-    label: str
-    unit: str
-    low: float
-    value: float
-    high: float
-    cost_low_usd: float | None
-    cost_high_usd: float | None
-    winner_low: str | None
-    winner_high: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

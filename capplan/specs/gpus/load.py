@@ -23,7 +23,7 @@ from capplan.specs.folders import (
 from capplan.specs.gpus.fields import REQUIRED
 from capplan.specs.gpus.rules import contradictions
 from capplan.specs.gpus.sheets import Entries, Sheet, read_architecture_sheet, read_gpu_sheet
-from capplan.specs.strict_yaml import Problem, SpecFileError, dump_yaml, read_versioned, stated_number
+from capplan.specs.strict_yaml import Problem, SpecFileError, read_versioned, stated_number
 
 _PCIE_BYTES_PER_S_PER_LANE = {
     1: 0.25e9,
@@ -409,24 +409,3 @@ def load_usable_shares() -> Mapping[str, float]:
         CPU: CPU_USABLE_SHARE,
         **{kind: stated_number(row, "share", f"{where}: shares.{kind}", low=0.5, high=1) for kind, row in rows.items()},
     }
-
-
-def dump_usable_shares(shares: Mapping[str, tuple[float, int]], *, made: str, command: str) -> str:
-    """Write the table as YAML.
-
-    Args:
-        shares: the median share and the number of GPUs behind it, by kind of memory.
-        made: the day.
-        command: what makes the file anew.
-    """
-    readings = sum(count for _, count in shares.values())
-    document = {
-        "schema_version": SCHEMA_VERSION,
-        "origin": {
-            "made": made,
-            "command": command,
-            "data": f"gpu_specs: `usable` of {readings} GPUs, which torch reports, over the printed memory",
-        },
-        "shares": {kind: {"share": round(share, 4), "gpus": count} for kind, (share, count) in sorted(shares.items())},
-    }
-    return dump_yaml(document)

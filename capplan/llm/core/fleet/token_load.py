@@ -1,6 +1,6 @@
 """Types of the load of all replicas of a language model."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import exp, expm1, log, sqrt
 
 from capplan.llm.core.serving.asked import ServingTask, Speculation
@@ -29,7 +29,7 @@ class BatchJob:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TokenLoad:
+class TokenLoad(Lengths):
     """Requests per second, or clients that wait for their answers, with mean lengths. [1/s, tokens]
 
     Attributes:
@@ -37,10 +37,7 @@ class TokenLoad:
         concurrency: Clients of all replicas, each of which sends its next request when it has its answer; None for
             an open load.
         in_bursts: Clients send together, and again when the last of them has its answer.
-        spread: Relative half-width of the lengths, drawn evenly.
-        input_cv, output_cv: Coefficients of variation of log-normal lengths instead; 0 for none.
         gap_scv: Squared variation of the gaps between arrivals: 1 is Poisson, more is burstier.
-        prefix_fraction: Share of a prompt that is found in the prefix cache.
         speculation: What is drafted; None for nothing.
         task: What the answers are; tasks other than generation have no tokens to decode.
         documents: Documents of one request, each a sequence of `input_len` with the query, where they are ranked.
@@ -48,16 +45,10 @@ class TokenLoad:
         job: A job whose mean rate the load is; None for requests that go on.
     """
 
-    input_len: float
-    output_len: float
     rate_per_s: float | None = None
     concurrency: float | None = None
     in_bursts: bool = False
-    spread: float = 0.0
-    input_cv: float = 0.0
-    output_cv: float = 0.0
     gap_scv: float = 1.0
-    prefix_fraction: float = 0.0
     speculation: Speculation | None = None
     task: ServingTask = ServingTask.GENERATE
     documents: int = 1
@@ -66,14 +57,8 @@ class TokenLoad:
 
     @property
     def lengths(self) -> Lengths:
-        return Lengths(
-            input_len=self.input_len * self.documents,
-            output_len=self.output_len,
-            spread=self.spread,
-            input_cv=self.input_cv,
-            output_cv=self.output_cv,
-            prefix_fraction=self.prefix_fraction,
-        )
+        """Return the lengths of a request with all its documents."""
+        return replace(self, input_len=self.input_tokens)
 
     @property
     def cached_len(self) -> float:

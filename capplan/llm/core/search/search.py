@@ -295,7 +295,11 @@ class Search:
         else:
             needed = max(1, ceil_guarded(load.concurrency / max(1.0, np.floor(fullest.running + 1e-6))))
         replicas = needed + self.question.redundancy
-        times = self._times(deployment, self._point(deployment, curve, capacity, replicas=replicas), replicas)
+        at = self._point(deployment, curve, capacity, replicas=replicas)
+        whole_s = at.e2e_s(load.output_len)
+        rate = load.rate_per_s if load.concurrency is None else load.concurrency / whole_s
+        evidence = self._evidence(deployment)
+        ttft, tpot, e2e = self._intervals(deployment, evidence, (at.ttft_s, at.tpot_s, whole_s), running=at.running)
         fit = DeploymentFit(
             gpu=deployment.gpu.id,
             sharding=deployment.words.sharding,
@@ -305,8 +309,8 @@ class Search:
             needed=needed,
             replicas=replicas,
             max_rate_per_s=best.rate_per_s,
-            rate_per_s=times.rate_per_s,
-            running=times.running,
+            rate_per_s=rate or 0.0,
+            running=at.running if load.concurrency is None else load.concurrency / replicas,
             input_len=load.input_tokens,
             output_len=load.output_len,
             batch_limit=max(1, int(fullest.running + 1e-6)),
@@ -317,13 +321,13 @@ class Search:
             prompts=load.job.prompts if load.job else None,
             max_sequences=deployment.words.max_sequences,
             vendor=deployment.gpu.vendor,
-            ttft_s=times.ttft_s,
-            tpot_s=times.tpot_s,
-            e2e_s=times.e2e_s,
-            prefill_fraction=times.prefill_fraction,
-            evidence=times.evidence_words,
-            is_transferred=times.evidence.is_transferred,
-            holds_at_worst=times.holds_at_worst,
+            ttft_s=ttft,
+            tpot_s=tpot,
+            e2e_s=e2e,
+            prefill_fraction=min(1.0, at.prefill_fraction),
+            evidence=str(evidence) if is_known(ttft) else f"{evidence}; {not_known_words(ttft)}",
+            is_transferred=evidence.is_transferred,
+            holds_at_worst=broken_limit(deciding(ttft).high, tpot.high, e2e.high, self.question.limits) is None,
         )
         return self.offer_for(self._with_energy(deployment, fit))
 
@@ -335,24 +339,6 @@ class Search:
             return point_at_rate(curve, (load.rate_per_s or 0.0) / replicas)
         running = np.array([max(1.0, load.concurrency / replicas)])
         return load_points(self.service(deployment), self.demand(deployment, capacity), running=running)[0]
-
-    def _times(self, deployment: ServingDeployment, at: LoadPoint, replicas: int) -> "_Times":
-        """Return the times at a point with their intervals, and the rate of all replicas."""
-        load = self.question.load
-        whole = at.e2e_s(load.output_len)
-        rate = load.rate_per_s if load.concurrency is None else load.concurrency / whole
-        evidence = self._evidence(deployment)
-        ttft, tpot, e2e = self._intervals(deployment, evidence, (at.ttft_s, at.tpot_s, whole), running=at.running)
-        return _Times(
-            rate_per_s=rate or 0.0,
-            running=at.running if load.concurrency is None else load.concurrency / replicas,
-            ttft_s=ttft,
-            tpot_s=tpot,
-            e2e_s=e2e,
-            prefill_fraction=min(1.0, at.prefill_fraction),
-            evidence=evidence,
-            holds_at_worst=broken_limit(deciding(ttft).high, tpot.high, e2e.high, self.question.limits) is None,
-        )
 
     def _intervals(
         self, deployment: ServingDeployment, evidence: ServingEvidence, times: Sequence[float], *, running: float
@@ -538,25 +524,6 @@ class ReplicaSizing:
         return self.enough is not None and self.enough.needed - self.too_few <= max(
             1.0, _SEARCHED_WITHIN * self.enough.needed
         )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Times:
-    """What follows from one point of a curve: times with intervals, and the rate of all replicas."""
-
-    rate_per_s: float
-    running: float
-    ttft_s: Interval
-    tpot_s: Interval
-    e2e_s: Interval
-    prefill_fraction: float
-    evidence: ServingEvidence
-    holds_at_worst: bool
-
-    @property
-    def evidence_words(self) -> str:
-        """Return what was measured, and whether the time to the first token is known."""
-        return str(self.evidence) if is_known(self.ttft_s) else f"{self.evidence}; {not_known_words(self.ttft_s)}"
 
 
 def _memory_reason(deployment: ServingDeployment, tokens: float) -> str:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
+from capplan.core.economics.uncertainty import TornadoRow
 from capplan.core.serving.load import Job, Load, Service, TrainingPurchase
 from capplan.report.charts.look import (
     LIMIT,
@@ -32,7 +33,7 @@ from capplan.report.procurement.charts.speed import (
 )
 from capplan.report.procurement.choosable import choosable
 from capplan.report.procurement.money_tables import PARTS
-from capplan.report.procurement.types import ModelReport, Report, TornadoRow
+from capplan.report.procurement.types import ModelReport, Report
 from capplan.report.render import grid
 from capplan.report.sections import Column, figure, words
 from capplan.shapes.plan import intensity
