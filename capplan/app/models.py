@@ -131,7 +131,10 @@ class Model(ABC):
         first = self.trace([configuration])
         if first.recording(configuration).exact_batch in (None, batch) or not self.can_be_traced:
             return first
-        return _with_notes_of(first, self.trace([configuration], exact_batch=batch))
+        # A trace with the notes of an earlier one of the same model, made at other batches, before its own.
+        later = self.trace([configuration], exact_batch=batch)
+        notes = tuple(dict.fromkeys((*first.provenance.notes, *later.provenance.notes)))
+        return replace(later, provenance=replace(later.provenance, notes=notes))
 
     def _is_traced_at_each(self, configuration: Configuration) -> bool:
         """Return True if it is known not to scale from another configuration: three batches are not tried again."""
@@ -194,12 +197,6 @@ def _is_exact(trace: Trace) -> bool:
 def _joined(traces: Sequence[Trace]) -> Trace:
     """Return the first of several traces of one model, with the recordings of all."""
     return replace(traces[0], recordings=tuple(recording for trace in traces for recording in trace.recordings))
-
-
-def _with_notes_of(first: Trace, later: Trace) -> Trace:
-    """Return a trace with the notes of an earlier one of the same model, made at other batches, before its own."""
-    notes = tuple(dict.fromkeys((*first.provenance.notes, *later.provenance.notes)))
-    return replace(later, provenance=replace(later.provenance, notes=notes))
 
 
 def not_scaling(words: str, instead: str) -> UsageError:

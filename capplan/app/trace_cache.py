@@ -241,17 +241,7 @@ def default_cache() -> TraceCache | None:
 
 def files_behind(question: TraceKey) -> tuple[Path, ...]:
     """Return the user's files that a model was made from: its config, and imports that are not installed."""
-    return tuple(dict.fromkeys([*files_named(question.words), *_own_modules(question)]))
-
-
-def files_named(words: str) -> list[Path]:
-    """Return the file that a model's words name, or the config.json of the folder that they name."""
-    path = Path(words.removeprefix("hf:"))
-    return [candidate for candidate in (path, path / "config.json") if is_file(candidate)]
-
-
-def _own_modules(question: TraceKey) -> list[Path]:
-    """Return the files of loaded modules that are the user's, or of the package that the question names."""
+    # The files of loaded modules that are the user's, or of the package that the question names.
     named = question.words.partition(":")[0].partition(".")[0]
     files = []
     for name, module in list(sys.modules.items()):
@@ -261,11 +251,21 @@ def _own_modules(question: TraceKey) -> list[Path]:
         path = Path(file).resolve()
         if path.is_file() and (not is_installed(path) or name.partition(".")[0] == named):
             files.append(path)
-    return files
+    return tuple(dict.fromkeys([*files_named(question.words), *files]))
+
+
+def files_named(words: str) -> list[Path]:
+    """Return the file that a model's words name, or the config.json of the folder that they name."""
+    path = Path(words.removeprefix("hf:"))
+    return [candidate for candidate in (path, path / "config.json") if is_file(candidate)]
 
 
 def _key(question: TraceKey, named: Callable[[str], str]) -> str:
     """Hash all that a trace depends on but the user's files; `named` writes words that may name one."""
+    digest = hashlib.sha256()
+    for path in own_files(*_OWN_CODE):
+        stat = path.stat()
+        digest.update(f"{path.relative_to(PACKAGE)} {stat.st_size} {stat.st_mtime_ns}\n".encode())
     asked = {
         "words": named(question.words),
         "options": [named(option) for option in question.options],
@@ -274,7 +274,7 @@ def _key(question: TraceKey, named: Callable[[str], str]) -> str:
         "schema": SCHEMA_VERSION,
         "python": sys.version,
         "libraries": library_versions(),
-        "capplan": _own_code(),
+        "capplan": digest.hexdigest(),
         "path": os.environ.get("PYTHONPATH", ""),
     }
     return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()[:32]
@@ -303,15 +303,6 @@ def library_versions() -> dict[str, str | None]:
         with contextlib.suppress(PackageNotFoundError):
             versions[name] = version(name)
     return versions
-
-
-def _own_code() -> str:
-    """Hash the state of capplan's tracing code, by its files' sizes and times."""
-    digest = hashlib.sha256()
-    for path in own_files(*_OWN_CODE):
-        stat = path.stat()
-        digest.update(f"{path.relative_to(PACKAGE)} {stat.st_size} {stat.st_mtime_ns}\n".encode())
-    return digest.hexdigest()
 
 
 def own_files(*parts: str) -> Iterator[Path]:

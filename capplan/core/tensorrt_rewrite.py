@@ -81,7 +81,11 @@ class _Merging:
 
     def __init__(self, recording: Recording) -> None:
         self._source = recording
-        self._readers = _reader_counts(recording)
+        counts: dict[int, int] = {}
+        for op in recording.ops:
+            for storage in set(op.reads):
+                counts[storage] = counts.get(storage, 0) + 1
+        self._readers = counts
         self._end = len(recording.ops)
         self._placed: list[tuple[Kernel, Op] | None] = []
         self._writer: dict[int, int] = {}
@@ -149,14 +153,6 @@ def _merged(product: Kernel, product_op: Op, kernel: Kernel, op: Op) -> tuple[Ke
     )
     reads = (*product_op.reads, *(storage for _, storage in more))
     return merged, replace(op, reads=reads)
-
-
-def _reader_counts(recording: Recording) -> dict[int, int]:
-    counts: dict[int, int] = {}
-    for op in recording.ops:
-        for storage in set(op.reads):
-            counts[storage] = counts.get(storage, 0) + 1
-    return counts
 
 
 def _replaced(recording: Recording, ops: Sequence[Op], storages: Sequence[Storage]) -> Recording:

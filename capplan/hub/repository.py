@@ -214,7 +214,9 @@ def _asked(name: HubName) -> HubRepository:
     except JsonError as error:
         raise cut_off(str(name)) from error
     found = _of_listing(name, listing)
-    _keep(found.folder / _LISTING, json.dumps(_own_listing(found)).encode())
+    files = [{"rfilename": file, "size": size} for file, size in found.files.items()]
+    own_listing = {"id": found.id, "sha": found.commit, "library_name": found.library, "siblings": files}
+    _keep(found.folder / _LISTING, json.dumps(own_listing).encode())
     _keep(_reference(name), found.words.encode())
     return found
 
@@ -270,11 +272,6 @@ def _of_listing(name: HubName, listing: Any) -> HubRepository:
         cached=_snapshot(pinned.repository, str(commit)),
         notes=notes,
     )
-
-
-def _own_listing(found: HubRepository) -> Mapping[str, Any]:
-    files = [{"rfilename": file, "size": size} for file, size in found.files.items()]
-    return {"id": found.id, "sha": found.commit, "library_name": found.library, "siblings": files}
 
 
 def _bad(identity: str) -> bool:

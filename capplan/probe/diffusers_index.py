@@ -83,7 +83,10 @@ def find_index(name: str) -> DiffusersIndex:
         return _published(known, models[known])
     folder = Path(name)
     if is_file(folder / "model_index.json"):
-        return _of_folder(folder)
+        index = _read(folder / "model_index.json")
+        places = {name: folder / name / "config.json" for name in _components(index)}
+        configs = {name: _read(path) for name, path in places.items() if is_file(path)}
+        return _of_configs(str(folder), index, configs)
     if (on_hub := parse_hub_name(name)) is not None:
         try:
             return _of_repository(find_repository(on_hub))
@@ -107,14 +110,6 @@ def _published(name: str, entry: Mapping[str, Any]) -> DiffusersIndex:
         text_tokens=entry["text_tokens"],
         guidance=entry["guidance"],
     )
-
-
-def _of_folder(folder: Path) -> DiffusersIndex:
-    """Read model_index.json and the configuration of each component that is a model."""
-    index = _read(folder / "model_index.json")
-    places = {name: folder / name / "config.json" for name in _components(index)}
-    configs = {name: _read(path) for name, path in places.items() if is_file(path)}
-    return _of_configs(str(folder), index, configs)
 
 
 def _of_repository(repository: HubRepository) -> DiffusersIndex:

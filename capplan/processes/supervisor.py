@@ -356,7 +356,13 @@ class Worker:
     def _death(self, *, began: bool) -> WorkerDiedError:
         """Return how the process ended, once it has."""
         assert self._process is not None
-        status = self._status_of_the_end()
+        # The exit status; a process that closed its connection and lives on is ended.
+        assert self._process is not None
+        deadline_s = time.monotonic() + _END_S
+        while self._process.poll() is None and time.monotonic() < deadline_s:
+            time.sleep(0.005)
+        self.kill(Death.CRASH, "its process closed its connection without an answer")
+        status = self._process.wait()
         if self._ended is not None:
             death, reason = self._ended
         elif status == KILLED:
@@ -367,15 +373,6 @@ class Worker:
             death, reason = Death.CRASH, f"its process {name_of_end(status)}{self._last_words()}"
         self.close()
         return WorkerDiedError(death, reason, began=began)
-
-    def _status_of_the_end(self) -> int:
-        """Return the exit status; a process that closed its connection and lives on is ended."""
-        assert self._process is not None
-        deadline_s = time.monotonic() + _END_S
-        while self._process.poll() is None and time.monotonic() < deadline_s:
-            time.sleep(0.005)
-        self.kill(Death.CRASH, "its process closed its connection without an answer")
-        return self._process.wait()
 
     def _last_words(self) -> str:
         """Return the last line that the process wrote to stderr."""

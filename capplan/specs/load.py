@@ -416,7 +416,8 @@ class _LoadReader(ValueReader):
         runs, start_s = self._setting("runs_per_year", low=1e-3, high=1e6), self._start_up(deadline)
         scaling = self._setting("scaling", low=0.01, high=1, read=self.fraction) if trains else 1.0
         common = self._common(with_growth=not trains)
-        self._check_year(deadline, runs)
+        if deadline and runs and deadline * runs > 366 * SECONDS["d"]:
+            self.refuse(f"{self._kind}.runs_per_year", f"{runs:g} runs of {deadline / 3600:g} h do not fit into a year")
         if self.problems or not (samples and deadline and epochs and runs and scaling):
             return None
         common |= {"samples": samples, "deadline_s": deadline, "runs_per_year": runs, "start_up_s": start_s}
@@ -436,10 +437,6 @@ class _LoadReader(ValueReader):
         elif self.assumed["start_up"].high > _MOST_STARTING * deadline:
             self.assumed["start_up"] = replace(self.assumed["start_up"], high=_MOST_STARTING * deadline)
         return start_s
-
-    def _check_year(self, deadline: float | None, runs: float | None) -> None:
-        if deadline and runs and deadline * runs > 366 * SECONDS["d"]:
-            self.refuse(f"{self._kind}.runs_per_year", f"{runs:g} runs of {deadline / 3600:g} h do not fit into a year")
 
     def _common(self, *, with_growth: bool = True, ceiling_high: float = 1.0) -> dict[str, Any]:
         ceiling = self._setting("utilization_ceiling", low=0.01, high=ceiling_high, read=self.fraction)
@@ -468,16 +465,12 @@ class _LoadReader(ValueReader):
             self.refuse("assumptions.pue", f"cannot be below 1, not {values['pue']:g}")
         if values["card_power_factor"] <= 0:
             self.refuse("assumptions.card_power_factor", f"must be above 0, not {values['card_power_factor']:g}")
-        self._check_hosts()
-        return CostAssumptions(**values)
-
-    def _check_hosts(self) -> None:
-        """Refuse hosts and networks that cannot be."""
         if self.assumed["cpu_ms_per_sample"].value < 0:
             self.refuse("assumptions.cpu_ms_per_sample", "cannot be below 0")
         for key in ("cpu_cores_per_gpu", "network_gbit_per_gpu", "network_gbit_per_gpu_sxm"):
             if key in self.assumed and self.assumed[key].value <= 0:
                 self.refuse(f"assumptions.{key}", f"must be above 0, not {self.assumed[key].value:g}")
+        return CostAssumptions(**values)
 
     def _setting(
         self, name: str, *, low: float = 0.0, high: float, read: Callable[[str, object], float | None] | None = None

@@ -67,19 +67,14 @@ def _rows(path: Path) -> Iterator[Mapping[str, str]]:
         yield from _parquet_rows(path)
         return
     if path.suffix == ".jsonl":
-        yield from _line_rows(path)
+        try:
+            content = read_file(path)
+        except OSError as error:
+            raise UsageError(f"cannot read {path}: {error.strerror or error}.") from error
+        yield from map(measured_row, parse_points(content, where=str(path)).measurements)
         return
     _check_columns(path, columns_of(path))
     yield from read_rows(path)
-
-
-def _line_rows(path: Path) -> Iterator[Mapping[str, str]]:
-    """Read the points of a file that `capplan measure` wrote."""
-    try:
-        content = read_file(path)
-    except OSError as error:
-        raise UsageError(f"cannot read {path}: {error.strerror or error}.") from error
-    yield from map(measured_row, parse_points(content, where=str(path)).measurements)
 
 
 MOST_PARQUET_ROWS = 3_000_000
@@ -147,6 +142,11 @@ class _StepReader:
         words = {name: (row.get(name) or "").strip() for name in COLUMNS}
         batch = _count(words["batch"], "batch")
         gpu_count = _count(words["gpus"], "gpus") if words["gpus"] else 1
+        arguments = tuple(words["arg"].split())
+        for argument in arguments:
+            key, equals, value = argument.partition("=")
+            if not equals or not key.replace(".", "").isidentifier() or not value:
+                _fail(f"arg {argument[:60]!r} is not KEY=VALUE such as attn_implementation=eager")
         return MeasuredStep(
             line=line,
             file=self._file,
@@ -157,7 +157,7 @@ class _StepReader:
             latency_s=_latency_s(words, batch * gpu_count),
             input_size=_size(_one_of(words, "input_size", "seq_len")),
             power_w=_positive_number(words["power_w"], "power_w") if words["power_w"] else None,
-            arguments=_arguments(words["arg"]),
+            arguments=arguments,
             includes_copy=_switch(words["host_copy"], "host_copy") is Switch.ON,
             reparameterized=_switch(words["reparam"], "reparam"),
             fast_norm=_switch(words["fast_norm"], "fast_norm") if "fast_norm" in row else Switch.OFF,
@@ -275,16 +275,6 @@ def _size(text: str) -> tuple[int, ...]:
     if not text:
         return ()
     return tuple(_count(piece, "input_size") for piece in text.lower().split("x"))
-
-
-def _arguments(text: str) -> tuple[str, ...]:
-    """Read KEY=VALUE, separated by blanks."""
-    arguments = tuple(text.split())
-    for argument in arguments:
-        key, equals, value = argument.partition("=")
-        if not equals or not key.replace(".", "").isidentifier() or not value:
-            _fail(f"arg {argument[:60]!r} is not KEY=VALUE such as attn_implementation=eager")
-    return arguments
 
 
 def _switch(text: str, name: str) -> Switch:

@@ -449,7 +449,11 @@ def price_files(quotes: Iterable[Quote], *, read_on: date) -> dict[str, str]:
     files: dict[str, str] = {}
     for (provider, day, date_is), held in sorted(rents.items(), key=lambda item: (item[0][0], item[0][1], item[0][2])):
         suffix = "" if date_is is DateKind.STATED else f"-{date_is}"
-        files[_free_name(f"{_slug(provider)}-{day}{suffix}", files)] = _rent_file(provider, day, date_is, held, read_on)
+        lines = [f"provider: {_scalar(provider)}", f"currency: {CURRENCY}", f"date: {day}", f"date_is: {date_is}"]
+        keys = _source_keys(held)
+        files[_free_name(f"{_slug(provider)}-{day}{suffix}", files)] = _document(
+            lines, keys, "hourly", _rent_rows(held, keys), read_on
+        )
     for provider, held in sorted(purchases.items()):
         files[_free_name(f"purchase-{_slug(provider)}", files)] = _purchase_file(held, read_on)
     return files
@@ -463,12 +467,6 @@ def _free_name(stem: str, taken: Collection[str]) -> str:
 
 def _slug(name: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
-
-
-def _rent_file(provider: str, day: date, date_is: DateKind, quotes: Sequence[Quote], read_on: date) -> str:
-    lines = [f"provider: {_scalar(provider)}", f"currency: {CURRENCY}", f"date: {day}", f"date_is: {date_is}"]
-    keys = _source_keys(quotes)
-    return _document(lines, keys, "hourly", _rent_rows(quotes, keys), read_on)
 
 
 def _rent_rows(quotes: Sequence[Quote], keys: Mapping[str, str]) -> list[dict[str, object]]:

@@ -222,20 +222,7 @@ class _PriceReader(Checker):
             self._source = self.source("source", tree.get("source"))
         self._tier = self.member("tier", tree["tier"], PriceTier) if "tier" in tree else None
         self._kind = self.member("kind", tree["kind"], PriceKind) if "kind" in tree else None
-        self._read_currency(tree)
-        self._date_kind = self.member("date_is", tree.get("date_is", "stated"), DateKind) or DateKind.STATED
-        if "hourly" in tree:
-            self._date = self.day("date", tree.get("date"))
-            self.missing_words(tree, ("provider",))
-            named = self.words(tree, ("provider",)).get("provider")
-            self._provider = self._providers.canonical(named) if named else None
-            stated = tree.get("marketplace", self._provider in MARKETPLACES)
-            if not isinstance(stated, bool):
-                self.refuse("marketplace", f"must be true or false, not {stated!r}")
-            self._is_marketplace = stated is True
-
-    def _read_currency(self, tree: Tree) -> None:
-        """Read the currency of all amounts, and what a unit costs: as the file states, else by reference rates."""
+        # Read the currency of all amounts, and what a unit costs: as the file states, else by reference rates.
         code = tree.get("currency")
         usd, whose = (1.0 if code == CURRENCY else None), ""
         if "usd_per_unit" in tree and isinstance(code, str):
@@ -247,6 +234,16 @@ class _PriceReader(Checker):
             self.refuse("currency", f"must be {CURRENCY} or a currency whose rate is known, not {code!r}")
         elif code != CURRENCY:
             self._rate, self._conversion = usd, f"from {code} at {usd:g} USD, {whose}"
+        self._date_kind = self.member("date_is", tree.get("date_is", "stated"), DateKind) or DateKind.STATED
+        if "hourly" in tree:
+            self._date = self.day("date", tree.get("date"))
+            self.missing_words(tree, ("provider",))
+            named = self.words(tree, ("provider",)).get("provider")
+            self._provider = self._providers.canonical(named) if named else None
+            stated = tree.get("marketplace", self._provider in MARKETPLACES)
+            if not isinstance(stated, bool):
+                self.refuse("marketplace", f"must be true or false, not {stated!r}")
+            self._is_marketplace = stated is True
 
     def day(self, key: str, given: object, *, what: str = "the price's day") -> date | None:
         """Read a day."""

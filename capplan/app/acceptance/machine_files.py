@@ -125,18 +125,16 @@ def _quantity(text: str | None, units: Mapping[str, float]) -> float | None:
 
 def _topology(text: str) -> Iterator[str]:
     """Yield for each device its slowest link to another one."""
-    matches = [match for line in text.splitlines() if (match := _TOPOLOGY_ROW.match(_plain(line)))]
+    # A line without the codes that underline the heading on a terminal.
+    matches = [
+        match for line in text.splitlines() if (match := _TOPOLOGY_ROW.match(re.sub(r"\x1b\[[0-9;]*m", "", line)))
+    ]
     rows = [row for row in (match["cells"].split() for match in matches) if _LINK.fullmatch(row[0])]  # no heading
     for row in rows:
         cells = row[: len(rows)]
         others = [cell for cell in cells if cell != "X"]
         slow = next((kind for kind in _SLOWEST_FIRST if kind in others), None)
         yield slow or min(others, key=lambda cell: int(cell.removeprefix("NV")), default="")
-
-
-def _plain(line: str) -> str:
-    """Return a line without the codes that underline the heading on a terminal."""
-    return re.sub(r"\x1b\[[0-9;]*m", "", line)
 
 
 def _rocm(text: str, path: Path) -> Iterator[DeliveredGpu]:

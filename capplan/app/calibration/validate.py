@@ -52,19 +52,16 @@ def judge_in_processes(
 ) -> Judged:
     """Predict steps in as many processes as the work is worth; in this one where it is little."""
     groups = group_models(steps)
-    count = min(cores(), _MOST_PROCESSES, len(groups), int(_work_s(steps, arguments[-1]) / (2 * _STARTING_S)))
+    # About how long one process takes for steps. [s]
+    store, runs = trace_folder(arguments[-1]), group_runs(steps)
+    work_s = sum(_PREDICTING_S if store.holds(run) else _PREDICTING_S + _TRACING_S for run in runs)
+    count = min(cores(), _MOST_PROCESSES, len(groups), int(work_s / (2 * _STARTING_S)))
     if count < 2:
         judge = make(*arguments)
         parts = [judge(group) for group in groups]
     else:
         parts = _share(groups, make, arguments, count)
     return [step for judged, _ in parts for step in judged], [row for _, skipped in parts for row in skipped]
-
-
-def _work_s(steps: Sequence[MeasuredStep], folder: Any) -> float:
-    """Return about how long one process takes for steps. [s]"""
-    store, runs = trace_folder(folder), group_runs(steps)
-    return sum(_PREDICTING_S if store.holds(run) else _PREDICTING_S + _TRACING_S for run in runs)
 
 
 def _share(

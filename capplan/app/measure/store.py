@@ -37,7 +37,14 @@ class MeasurementStore:
         self.points: tuple[Point, ...] = ()
         self.was_cut = False
         self._descriptor = -1
-        self._lock = FileLock(_lock_file(path), timeout=0)
+        # The lock file of a measurement file: in the cache, so that the user's folder stays clean.
+        folder = cache_folder() / "locks"
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError:
+            folder = Path(tempfile.gettempdir())
+        lock_file = folder / f"{hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:32]}.lock"
+        self._lock = FileLock(lock_file, timeout=0)
 
     def __enter__(self) -> Self:
         try:
@@ -48,7 +55,16 @@ class MeasurementStore:
             if not stat.S_ISREG(os.fstat(self._descriptor).st_mode):
                 raise UsageError(f"{self.path} is not a file; a measurement file is read before it is appended to.")
             self._acquire()
-            self._mend()
+            # Read what is there; drop a last line that was cut off, and end one that only lacks its end.
+            content = self.path.read_bytes()
+            file = parse_points(content, where=str(self.path))
+            if file.whole_bytes == len(content) and content.lstrip().startswith(b"{\n"):
+                raise MeasurementFileError(f"{self.path} is a JSON document, not JSON lines; append to another file.")
+            self.points, self.was_cut = file.points, file.is_cut
+            if file.is_cut:
+                os.ftruncate(self._descriptor, file.whole_bytes)
+            elif content and not content.endswith(b"\n"):
+                os.write(self._descriptor, b"\n")
         except BaseException:
             self._lock.release()
             os.close(self._descriptor)
@@ -82,28 +98,6 @@ class MeasurementStore:
             raise MeasurementFileError(
                 f"{self.path} is being written by another run; wait for it, or give this one a file of its own."
             ) from error
-
-    def _mend(self) -> None:
-        """Read what is there; drop a last line that was cut off, and end one that only lacks its end."""
-        content = self.path.read_bytes()
-        file = parse_points(content, where=str(self.path))
-        if file.whole_bytes == len(content) and content.lstrip().startswith(b"{\n"):
-            raise MeasurementFileError(f"{self.path} is a JSON document, not JSON lines; append to another file.")
-        self.points, self.was_cut = file.points, file.is_cut
-        if file.is_cut:
-            os.ftruncate(self._descriptor, file.whole_bytes)
-        elif content and not content.endswith(b"\n"):
-            os.write(self._descriptor, b"\n")
-
-
-def _lock_file(path: Path) -> Path:
-    """Return the lock file of a measurement file: in the cache, so that the user's folder stays clean."""
-    folder = cache_folder() / "locks"
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError:
-        folder = Path(tempfile.gettempdir())
-    return folder / f"{hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:32]}.lock"
 
 
 def stored_measurements(path: Path, *, feedback: Feedback = SILENCE) -> tuple[Measurement, ...]:

@@ -84,13 +84,17 @@ def at_place(demand: ReportLoad, countries: Sequence[Country]) -> ReportLoad:
             missing = f"; of {_named(countries)} none is known: state yours with ⟨tariff⟩" if unknown else ""
             assumptions.append(replace(assumption, source=f"{assumption.source}{missing}"))
             continue
+        # Name the country or the source of figures, or how many countries they are of.
+        known = list(dict.fromkeys([figure.source for figure in figures]))
+        whose = known[0] if len(known) == 1 else f"{len(known)} countries of the region asked for"
+        source = f"{whose}: as commonly quoted, not read again (gpu_specs/places/countries.yaml)"
         placed = replace(
             assumption,
             value=median(figure.value for figure in figures),
             low=min(figure.low for figure in figures),
             high=max(figure.high for figure in figures),
             basis="unverified",
-            source=_whose([figure.source for figure in figures]),
+            source=source,
         )
         assumptions.append(placed)
         money = money.with_value(key, placed.value)
@@ -110,13 +114,6 @@ def _placed(key: str, country: Country) -> RegionalFigure | None:
         return country.tariff
     grid = country.grid_g_per_kwh if key == "grid_g_per_kwh" else None
     return None if grid is None else RegionalFigure(value=grid, low=grid, high=grid, source=country.name)
-
-
-def _whose(sources: Sequence[str]) -> str:
-    """Name the country or the source of figures, or how many countries they are of."""
-    known = list(dict.fromkeys(sources))
-    whose = known[0] if len(known) == 1 else f"{len(known)} countries of the region asked for"
-    return f"{whose}: as commonly quoted, not read again (gpu_specs/places/countries.yaml)"
 
 
 def _check(kind: str, names: Iterable[str], known: Collection[str]) -> None:

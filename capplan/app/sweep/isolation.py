@@ -116,7 +116,10 @@ class IsolatedStages:
         try:
             answer = self._planned(job)
             if answer.needs_trace:
-                answer = self._planned(replace(job, traces=self._traces(job)))
+                if self._tracer is None:
+                    self._tracer = IsolatedTracer(worker=self.tracer, time_s=self.limits.time_s, stop=self.stop)
+                traces = self._tracer.traces(job.model, asked_conditions(job, self.context.workloads))
+                answer = self._planned(replace(job, traces=traces))
         except _FailedError as error:
             return failed_answer(job, self.context, error.failed)
         return answer
@@ -132,11 +135,6 @@ class IsolatedStages:
             self.planner.close()  # it loaded torch, and code of parts may have changed libraries
         assert isinstance(answer, JobAnswer)
         return answer
-
-    def _traces(self, job: PlanningJob) -> Traces:
-        if self._tracer is None:
-            self._tracer = IsolatedTracer(worker=self.tracer, time_s=self.limits.time_s, stop=self.stop)
-        return self._tracer.traces(job.model, asked_conditions(job, self.context.workloads))
 
 
 def asked_conditions(job: PlanningJob, workloads: Mapping[str, AnyConditions]) -> list[Conditions]:

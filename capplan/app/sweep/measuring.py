@@ -236,7 +236,11 @@ def _measure_at(
         except queue.Empty:
             break
         if may_name_trace(task.model.request.words):
-            done.put(Timed(task=task, line=None, failed=_nothing_to_run(task)))
+            words = task.model.request.words
+            reason = (
+                f"{words} is a trace, and measuring runs the model itself: name the model, such as torchvision:resnet18"
+            )
+            done.put(Timed(task=task, line=None, failed=Failed(kind=FailureKind.MODEL.value, reason=reason)))
             continue
         try:
             line = place.run(replace(task, device=place.device))
@@ -245,9 +249,3 @@ def _measure_at(
             failed = Failed(kind=FailureKind.CRASH.value, reason=as_options(str(error)))
             done.put(Timed(task=task, line=None, failed=failed))
     done.put(None)
-
-
-def _nothing_to_run(task: MeasureTask) -> Failed:
-    words = task.model.request.words
-    reason = f"{words} is a trace, and measuring runs the model itself: name the model, such as torchvision:resnet18"
-    return Failed(kind=FailureKind.MODEL.value, reason=reason)

@@ -69,7 +69,13 @@ def run_query(
     with duckdb.connect(":memory:") as connection:
         _open(connection, folder, against, unfinished)
         try:
-            _refuse_all_but_one_select(connection, sql)
+            # Refuse statements that are not one SELECT, as DuckDB's own parser reads them. EXPLAIN is refused too:
+            # EXPLAIN ANALYZE runs whatever statement it explains.
+            statements = connection.extract_statements(sql)
+            if len(statements) != 1:
+                raise UsageError(f"a query is one statement; these are {len(statements)}.")
+            if statements[0].type.name != "SELECT":
+                raise UsageError(f"{statements[0].type.name} gives no table; write a query that begins with SELECT.")
             with _stopped_after(connection, longest_s), tables.refused_if_damaged(folder):
                 _refuse_too_many_rows(connection, sql)
                 return _answer(connection, sql)
@@ -151,18 +157,6 @@ def _answer(connection: "duckdb.DuckDBPyConnection", sql: str) -> "pyarrow.Table
             )
         batches.append(batch)
     return tables.arrow().Table.from_batches(batches, schema=reader.schema)
-
-
-def _refuse_all_but_one_select(connection: "duckdb.DuckDBPyConnection", sql: str) -> None:
-    """Refuse statements that are not one SELECT, as DuckDB's own parser reads them.
-
-    EXPLAIN is refused too: EXPLAIN ANALYZE runs whatever statement it explains.
-    """
-    statements = connection.extract_statements(sql)
-    if len(statements) != 1:
-        raise UsageError(f"a query is one statement; these are {len(statements)}.")
-    if statements[0].type.name != "SELECT":
-        raise UsageError(f"{statements[0].type.name} gives no table; write a query that begins with SELECT.")
 
 
 _LONGEST_WORDS = 240

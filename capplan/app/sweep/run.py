@@ -207,9 +207,13 @@ class _SweepRun:
 
     def answer(self) -> SweepOverview:
         self._make_keys()
-        wanted = self._wanted()
-        rewrites = self._prices_changed()
-        self._begin()
+        units = frozenset((model.label, name) for model in self.sweep.models for name in self.sweep.workloads_of(model))
+        wanted = Wanted(units=units, gpus=self._gpus, rents=self.sweep.rents, measured=self._measured())
+        known = self.store.contents.manifest.get("prices", {})
+        rewrites = bool(self.store.contents.files) and known.get("digest") != self._price_digest()
+        # Write a manifest first, so that a folder whose run was killed is known to be this sweep's.
+        if not self.store.contents.manifest:
+            self.store.write_manifest(self._manifest(PARTIAL))
         self._drop_other_pending()
         jobs = list(self._jobs())
         tally = Tally(models=len(self.sweep.models), kept=len(self.sweep.models) - len(jobs))
@@ -242,10 +246,6 @@ class _SweepRun:
             measured=len(self._measured()),
             notes=tuple(notes),
         )
-
-    def _wanted(self) -> Wanted:
-        units = frozenset((model.label, name) for model in self.sweep.models for name in self.sweep.workloads_of(model))
-        return Wanted(units=units, gpus=self._gpus, rents=self.sweep.rents, measured=self._measured())
 
     def _measured(self) -> dict[RowName, MeasuredRow]:
         return measured_rows(self._measurements)
@@ -284,11 +284,6 @@ class _SweepRun:
 
             return cluster_places(self.request.ray, known, self._gpus)
         return local_places(known, self._gpus)
-
-    def _begin(self) -> None:
-        """Write a manifest first, so that a folder whose run was killed is known to be this sweep's."""
-        if not self.store.contents.manifest:
-            self.store.write_manifest(self._manifest(PARTIAL))
 
     def _drop_other_pending(self) -> None:
         """Drop pending answers to other questions."""
@@ -373,10 +368,6 @@ class _SweepRun:
         ]
         self.store.add(answer.rows, units)
         return answer.count
-
-    def _prices_changed(self) -> bool:
-        known = self.store.contents.manifest.get("prices", {})
-        return bool(self.store.contents.files) and known.get("digest") != self._price_digest()
 
     def _price_digest(self) -> str:
         return digest_of({gpu: self.sweep.rents.get(gpu) for gpu in self._gpus})

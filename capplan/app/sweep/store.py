@@ -129,7 +129,16 @@ class SweepStore:
         unpack_state(self.folder)
         if manifest_path(self.folder).exists():
             self.contents = read_contents(self.folder)
-        self._clean()
+        # Remove what a killed run left: files that no manifest names, and jobs that were committed already.
+        known = {self.folder / path for path in self.contents.files}
+        parts = f"{tables.WORKLOAD}=*"
+        for path in (*self.folder.glob(f"{parts}/part-*.parquet"), *self.folder.glob(f"{parts}/.*.partial")):
+            if path not in known:
+                path.unlink(missing_ok=True)
+        for name in self.contents.manifest.get("taken", ()):
+            (self._state / PENDING / name).unlink(missing_ok=True)
+        for path in (*self._state.glob(".*.partial"), *(self._state / PENDING).glob(".*.partial")):
+            path.unlink(missing_ok=True)
         self.pending = list(read_pending(self.folder))
         readable = {job.path for job in self.pending}
         for path in (state / PENDING).glob("[!.]*"):
@@ -267,18 +276,6 @@ class SweepStore:
     @property
     def _state(self) -> Path:
         return self.folder / STATE_FOLDER
-
-    def _clean(self) -> None:
-        """Remove what a killed run left: files that no manifest names, and jobs that were committed already."""
-        known = {self.folder / path for path in self.contents.files}
-        parts = f"{tables.WORKLOAD}=*"
-        for path in (*self.folder.glob(f"{parts}/part-*.parquet"), *self.folder.glob(f"{parts}/.*.partial")):
-            if path not in known:
-                path.unlink(missing_ok=True)
-        for name in self.contents.manifest.get("taken", ()):
-            (self._state / PENDING / name).unlink(missing_ok=True)
-        for path in (*self._state.glob(".*.partial"), *(self._state / PENDING).glob(".*.partial")):
-            path.unlink(missing_ok=True)
 
 
 def read_pending(folder: Path) -> Iterator[Pending]:

@@ -107,7 +107,8 @@ def calibrated_by(
     measured = sorted((matmul for matmul in known if matmul.precision is best), key=lambda matmul: matmul.size)[-2:]
     modelled = [_matmul_s(matmul, gpu, bare) for matmul in measured]
     copied = max(benchmark.copies, key=lambda copy: copy.size_bytes)
-    copy_s = _copy_s(copied, gpu, bare)
+    flat = Operand(dtype="float32", shape=(Affine(copied.size_bytes // 4),), memory_format=MemoryFormat.CONTIGUOUS)
+    copy_s = _device_s(Kernel(name="aten.clone", inputs=(flat,), outputs=(flat,)), Workload(), gpu, bare)
     if isinstance(copy_s, Unsupported):
         return copy_s
     ratios = []
@@ -141,11 +142,6 @@ def _matmul_s(speed: MatmulSpeed, gpu: GpuSpec, calibration: Calibration) -> flo
         outputs=(Operand(dtype=dtype, shape=square),),
     )
     return _device_s(kernel, Workload(precision=speed.precision), gpu, calibration)
-
-
-def _copy_s(speed: CopySpeed, gpu: GpuSpec, calibration: Calibration) -> float | Unsupported:
-    flat = Operand(dtype="float32", shape=(Affine(speed.size_bytes // 4),), memory_format=MemoryFormat.CONTIGUOUS)
-    return _device_s(Kernel(name="aten.clone", inputs=(flat,), outputs=(flat,)), Workload(), gpu, calibration)
 
 
 def _device_s(kernel: Kernel, workload: Workload, gpu: GpuSpec, calibration: Calibration) -> float | Unsupported:

@@ -294,7 +294,10 @@ class LatencyFit:
 
     def _factors(self, values: FloatArray, gpu: int) -> DeviceFactors:
         own = self.rows.gpu == gpu
-        is_step, is_single = self.rows.host_calls > 0, self.rows.levels["precision"] == self._single()
+        # The position of single precision among the levels; one that no row has where none is in it.
+        names = self.rows.level_names["precision"]
+        single = names.index("single") if "single" in names else len(names)
+        is_step, is_single = self.rows.host_calls > 0, self.rows.levels["precision"] == single
         return DeviceFactors(
             architecture=self._architecture(gpu),
             compute=float(values[0, gpu]),
@@ -303,11 +306,6 @@ class LatencyFit:
             single_rows=int((own & is_single).sum()),
             single_steps=int((own & is_step & is_single).sum()),
         )
-
-    def _single(self) -> int:
-        """Return the position of single precision among the levels; one that no row has where none is in it."""
-        names = self.rows.level_names["precision"]
-        return names.index("single") if "single" in names else len(names)
 
     def _global_values(self, x: FloatArray) -> GlobalConstants:
         fitted = {name: float(np.exp(x[column])) for name, column in self.columns.globals.items()}

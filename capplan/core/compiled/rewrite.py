@@ -239,7 +239,11 @@ class _Rewriting:
 
     def recording(self) -> Recording:
         contents = [self._contents(group) for group in self.groups]
-        outside = self._read_outside(contents)
+        end = len(self.source.ops)
+        writer = {storage: index for index, op in enumerate(self.flow.ops) for storage in op.writes}
+        kept = {storage for storage, facts in enumerate(self.source.storages) if facts.death >= end}
+        found = {(source, storage) for inside in contents for source, storage, _ in inside.reads}
+        outside = found | {(source_index, storage) for storage, source_index in writer.items() if storage in kept}
         calls: list[tuple[Kernel, Op]] = []
         place: dict[int, int] = {}
         for group, inside in zip(self.groups, contents, strict=True):
@@ -286,14 +290,6 @@ class _Rewriting:
         is_strided = operand.memory_format is MemoryFormat.STRIDED
         form = operand.memory_format if is_strided else view.memory_format
         return replace(view, dtype=operand.dtype, is_weight=operand.is_weight, memory_format=form)
-
-    def _read_outside(self, contents: Sequence[_Contents]) -> set[tuple[int, int]]:
-        """Return (operator, storage) of every result that another kernel or the caller reads."""
-        end = len(self.source.ops)
-        writer = {storage: index for index, op in enumerate(self.flow.ops) for storage in op.writes}
-        kept = {storage for storage, facts in enumerate(self.source.storages) if facts.death >= end}
-        found = {(source, storage) for inside in contents for source, storage, _ in inside.reads}
-        return found | {(source_index, storage) for storage, source_index in writer.items() if storage in kept}
 
     def _merge(
         self, inside: _Contents, outside: set[tuple[int, int]]

@@ -155,7 +155,15 @@ def decide_fleet(
     sized = [{sizing.gpu for sizing in service.answer.case.sizings} for service in services]
     shared = [sizing.gpu for sizing in services[0].answer.case.sizings if all(sizing.gpu in names for names in sized)]
     options = [option for gpu in shared for option in _options(gpu, services, facts[gpu], owned.get(gpu))]
-    ranked = _without_repeats(sorted(options, key=lambda option: _rank(option, services)))
+    # The fleets but for those that add nothing, as a better one of the same GPU does: they are one fleet.
+    found: list[FleetOption] = []
+    for option in sorted(options, key=lambda option: _rank(option, services)):
+        repeats = not any(option.added_by_year) and any(
+            other.gpu == option.gpu and not any(other.added_by_year) for other in found
+        )
+        if not repeats:
+            found.append(option)
+    ranked = found
     priced = [option for option in ranked if option.cost is not None and _may_be_chosen(option, services)]
     choice = priced[0] if priced else None
     keeping = next((option for option in priced if option.owned and not any(option.added_by_year)), None)
@@ -174,18 +182,6 @@ def decide_fleet(
         inventory=tuple(_use(gpus, services, facts[gpus.gpu]) for gpus in inventory if gpus.gpu in facts),
         services=tuple(services),
     )
-
-
-def _without_repeats(ranked: Sequence[FleetOption]) -> list[FleetOption]:
-    """Return the fleets but for those that add nothing, as a better one of the same GPU does: they are one fleet."""
-    found: list[FleetOption] = []
-    for option in ranked:
-        repeats = not any(option.added_by_year) and any(
-            other.gpu == option.gpu and not any(other.added_by_year) for other in found
-        )
-        if not repeats:
-            found.append(option)
-    return found
 
 
 def _separate(services: Sequence[ServiceAnswer]) -> float | None:
@@ -454,11 +450,16 @@ def _use(owned: Owned, services: Sequence[ServiceAnswer], facts: GpuFacts) -> In
             held.append(service)
     if not held:
         return InventoryUse(owned=owned, services=(), needed=0, load_factor=0.0, months=None)
+    low, high = 1.0, _MOST_FACTOR
+    for _ in range(_STEPS):
+        middle = (low + high) / 2
+        fits = _need(owned, held, facts, factor=middle) <= owned.count
+        low, high = (middle, high) if fits else (low, middle)
     return InventoryUse(
         owned=owned,
         services=tuple(service.name for service in held),
         needed=_need(owned, held, facts),
-        load_factor=_most_factor(owned, held, facts),
+        load_factor=low,
         months=_months(owned, held, facts),
     )
 
@@ -470,16 +471,6 @@ def _need(
     tenants = tenants_on(owned.gpu, services, factor=factor, years=years)
     spares = max(service.answer.demand.load.spares for service in services)
     return pack(tenants, budget_bytes=facts.budget_bytes, profiles=facts.profiles).gpus + spares * owned.per_server
-
-
-def _most_factor(owned: Owned, services: Sequence[ServiceAnswer], facts: GpuFacts) -> float:
-    """Return the factor on all loads that the owned GPUs still carry, by bisection."""
-    low, high = 1.0, _MOST_FACTOR
-    for _ in range(_STEPS):
-        middle = (low + high) / 2
-        fits = _need(owned, services, facts, factor=middle) <= owned.count
-        low, high = (middle, high) if fits else (low, middle)
-    return low
 
 
 def _months(owned: Owned, services: Sequence[ServiceAnswer], facts: GpuFacts) -> int | None:

@@ -167,7 +167,12 @@ def evaluate(case: Case, scenario: Scenario = BASE) -> tuple[ProcurementOption, 
         rents.setdefault(price.gpu, []).append(price)
     options: list[ProcurementOption] = []
     for sizing in case.sizings:
-        operating_point = _operating_point(case, sizing, scenario)
+        limit_s = case.load.latency_limit_s * scenario.limit if isinstance(case.load, Service) else None
+        operating_point = sizing.capacity.fed_by(scenario.cpu_s_per_sample).operate(
+            limit_s=limit_s,
+            latency_factor=scenario.latency.get(sizing.gpu, 1.0),
+            largest_batch=scenario.largest_batch,
+        )
         if operating_point is None:
             continue
         question = _Options(case=case, scenario=scenario, sizing=sizing, operating_point=operating_point)
@@ -176,15 +181,6 @@ def evaluate(case: Case, scenario: Scenario = BASE) -> tuple[ProcurementOption, 
             mine.append(question.bought(purchase))
         options += mine or [question.unpriced()]
     return tuple(options)
-
-
-def _operating_point(case: Case, sizing: Sizing, scenario: Scenario) -> OperatingPoint | None:
-    limit_s = case.load.latency_limit_s * scenario.limit if isinstance(case.load, Service) else None
-    return sizing.capacity.fed_by(scenario.cpu_s_per_sample).operate(
-        limit_s=limit_s,
-        latency_factor=scenario.latency.get(sizing.gpu, 1.0),
-        largest_batch=scenario.largest_batch,
-    )
 
 
 def comes_on_boards(form_factor: str | None) -> bool:

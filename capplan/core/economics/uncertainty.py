@@ -432,7 +432,14 @@ def _tornado_bar(
     costs: list[float | None] = []
     winners: list[str | None] = []
     for scenario in ends:
-        ranked = ranking(case, _in_scenario(case, options, scenario), standards=standards)
+        # Every option in a scenario: with the fleet that it has, or the one that the scenario needs if larger.
+        needed = {option.key: option for option in evaluate(replace(case, reserve=None), scenario)}
+        in_scenario = [
+            other if other.fleets[-1].need > option.fleets[-1].need else recosted(case, option, scenario)
+            for option in options
+            if (other := needed.get(option.key)) is not None
+        ]
+        ranked = ranking(case, in_scenario, standards=standards)
         mine = [option for option in ranked if option.key == choice.key]
         costs.append(worth(case, mine[0]) if mine else None)
         winners.append(ranked[0].key if ranked else None)
@@ -441,16 +448,6 @@ def _tornado_bar(
         unit=assumption.unit, cost_low_usd=costs[0], cost_high_usd=costs[1],
         winner_low=winners[0], winner_high=winners[1],
     )  # fmt: skip
-
-
-def _in_scenario(case: Case, options: Sequence[ProcurementOption], scenario: Scenario) -> list[ProcurementOption]:
-    """Return every option in a scenario: with the fleet that it has, or the one that the scenario needs if larger."""
-    needed = {option.key: option for option in evaluate(replace(case, reserve=None), scenario)}
-    return [
-        other if other.fleets[-1].need > option.fleets[-1].need else recosted(case, option, scenario)
-        for option in options
-        if (other := needed.get(option.key)) is not None
-    ]
 
 
 def switching_price_factor(case: Case, choice: ProcurementOption, runner_up: ProcurementOption | None) -> float | None:

@@ -58,17 +58,14 @@ class GpuNames:
         if single is not None and (len(family) < 2 or single not in family):
             return NamedGpus(gpus=(single,))
         if not family:
-            return self._of_memory(name)
+            # The GPU of a name that ends in its size of memory, though its id does not: RTX4090 24GB.
+            *others, last = _words(name) or [""]
+            size = re.fullmatch(r"(\d+)gb", last)
+            found = self.find(" ".join(others)) if size and others else None
+            held = size and found and all(gpu.memory_bytes == int(size[1]) * 2**30 for gpu in found.gpus)
+            return found if held else None
         note = f"{name} stands for {', '.join(gpu.id for gpu in family)}" if len(family) > 1 else None
         return NamedGpus(gpus=family, note=note)
-
-    def _of_memory(self, name: str) -> NamedGpus | None:
-        """Return the GPU of a name that ends in its size of memory, though its id does not: RTX4090 24GB."""
-        *others, last = _words(name) or [""]
-        size = re.fullmatch(r"(\d+)gb", last)
-        found = self.find(" ".join(others)) if size and others else None
-        held = size and found and all(gpu.memory_bytes == int(size[1]) * 2**30 for gpu in found.gpus)
-        return found if held else None
 
     def sold_as(self, name: str, *, beside: str = "", memory_bytes: float | None = None) -> tuple[GpuSpec, ...]:
         """Return the GPUs that a seller's name may stand for: one where nothing is in doubt, none where none is known.

@@ -93,12 +93,18 @@ def break_down(step: ExecutedStep, *, gpu: GpuSpec, batch: int, slowdown: float 
     device_s = float(times.device_s[0, 0])
     runs_s = np.where(times.count[0] > 0, times.times.total_s[0, :, 0], 0.0)
     per_run = np.bincount(table.kernel, runs_s, minlength=len(recording.kernels)).astype(np.float64)
+    best: dict[int, tuple[float, Binding]] = {}
+    for row, kernel in enumerate(times.table.kernel.tolist()):
+        cost = float(times.times.total_s[0, row, 0] * times.count[0, row])
+        if cost >= best.get(kernel, (-1.0, Binding.LAUNCHES))[0]:
+            best[kernel] = (cost, _binding(times, row))
+    kernel_bindings = [best.get(index, (0.0, Binding.LAUNCHES))[1] for index in range(len(recording.kernels))]
     return StepBreakdown(
         gpu=gpu,
         batch=batch,
         rates=rates,
         kernels=_kernels(times, recording, rates, device_s),
-        modules=_modules(recording, per_run, _kernel_bindings(times, recording), device_s),
+        modules=_modules(recording, per_run, kernel_bindings, device_s),
         device_s=device_s,
         host_s=float(times.host_s[0, 0]),
         step_s=step_s,
@@ -169,16 +175,6 @@ def _binding(times: DeviceTimes, row: int) -> Binding:
     if float(np.broadcast_to(parts.fixed_s, parts.total_s.shape)[0, row, 0]) > max(compute, memory):
         return Binding.LAUNCHES
     return Binding.COMPUTE if compute > memory else Binding.BANDWIDTH
-
-
-def _kernel_bindings(times: DeviceTimes, recording: Recording) -> list[Binding]:
-    """Return what binds each kernel of the recording, by its costliest row."""
-    best: dict[int, tuple[float, Binding]] = {}
-    for row, kernel in enumerate(times.table.kernel.tolist()):
-        cost = float(times.times.total_s[0, row, 0] * times.count[0, row])
-        if cost >= best.get(kernel, (-1.0, Binding.LAUNCHES))[0]:
-            best[kernel] = (cost, _binding(times, row))
-    return [best.get(index, (0.0, Binding.LAUNCHES))[1] for index in range(len(recording.kernels))]
 
 
 def _modules(

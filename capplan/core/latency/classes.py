@@ -99,7 +99,25 @@ def _class_by_operator(kernel: Kernel) -> str:
         return LINEAR  # a formula of the user's counts it as products
     efficiency = BY_SHAPE if row is None else row.efficiency
     if efficiency == BY_FILTER:
-        return _convolution_class(kernel)
+        weight = filter_shape(kernel)
+        groups = group_count(kernel, 2)  # where samples have filters of their own, each is a group: one at batch 1
+        window = weight[2:]
+        if kernel.attributes.get("transposed") or len(window) == 3:
+            return CONV_OTHER
+        if has_depthwise_filter(kernel):
+            size = max(window)
+            if size > 7:
+                return DEPTHWISE_LARGE
+            if size > 5:
+                return DEPTHWISE_7
+            if size > 3:
+                return DEPTHWISE_5
+            return DEPTHWISE_3 if cudnn_runs_depthwise(kernel) else DEPTHWISE_NATIVE
+        if groups > 1:
+            return CONV_GROUPED
+        if weight[1] <= 4:
+            return CONV_PATCH if kernel.attributes.get("stride") == window and max(window) > 3 else CONV_STEM
+        return CONV_1X1 if max(window) == 1 else CONV
     if efficiency == BY_SHAPE:
         return POINTWISE if _is_elementwise(kernel) else OTHER
     if efficiency == CAST and kernel.inputs and kernel.inputs[0].is_weight:
@@ -119,32 +137,6 @@ def _fused_class(kernel: Kernel) -> str:
         if part in held:
             return label
     return FUSED_POINTWISE
-
-
-def _convolution_class(kernel: Kernel) -> str:
-    weight = filter_shape(kernel)
-    groups = group_count(kernel, 2)  # where samples have filters of their own, each is a group: one at batch 1
-    window = weight[2:]
-    if kernel.attributes.get("transposed") or len(window) == 3:
-        return CONV_OTHER
-    if has_depthwise_filter(kernel):
-        return _depthwise_class(kernel, window)
-    if groups > 1:
-        return CONV_GROUPED
-    if weight[1] <= 4:
-        return CONV_PATCH if kernel.attributes.get("stride") == window and max(window) > 3 else CONV_STEM
-    return CONV_1X1 if max(window) == 1 else CONV
-
-
-def _depthwise_class(kernel: Kernel, window: tuple[int, ...]) -> str:
-    size = max(window)
-    if size > 7:
-        return DEPTHWISE_LARGE
-    if size > 5:
-        return DEPTHWISE_7
-    if size > 3:
-        return DEPTHWISE_5
-    return DEPTHWISE_3 if cudnn_runs_depthwise(kernel) else DEPTHWISE_NATIVE
 
 
 def _is_elementwise(kernel: Kernel) -> bool:

@@ -163,7 +163,15 @@ def training_rows(kernel: Kernel, workload: Workload, batch: int, *, use: PeakUs
     if name.endswith("pool2d_with_indices_backward") or name.endswith("pool2d_backward"):
         return [_moved(kernel, batch, kinds.POOL_GRADIENT, passes=1)]
     if operator_class(kernel) is OperatorClass.OPTIMIZER:
-        return [_optimizer(kernel, workload, batch)]
+        # Describe an update of the optimizer; of GPUs that share its states, each updates its own (ZeRO, section
+        # 5.1).
+        tensors = max(1, len(kernel.outputs))
+        together = workload.torch_version >= _FOREACH_SINCE or "fused" in kernel.name
+        row = _moved(kernel, batch, kinds.OPTIMIZER, passes=1)
+        if workload.sharding.spreads_optimizer:
+            row |= {name: row[name] / workload.gpu_count for name in ("read_bytes", "written_bytes", "weight_bytes")}
+        optimizer = {**row, "launches": float(ceil(tensors / _TENSORS_PER_LAUNCH) if together else tensors)}
+        return [optimizer]
     return None
 
 
@@ -174,16 +182,6 @@ def _moved(kernel: Kernel, batch: int, label: str, *, passes: int) -> dict[str, 
         "written_bytes": float(moved.written_bytes), "weight_bytes": float(moved.weight_bytes),
         "launches": float(passes),
     }  # fmt: skip
-
-
-def _optimizer(kernel: Kernel, workload: Workload, batch: int) -> dict[str, Any]:
-    """Describe an update of the optimizer; of GPUs that share its states, each updates its own (ZeRO, section 5.1)."""
-    tensors = max(1, len(kernel.outputs))
-    together = workload.torch_version >= _FOREACH_SINCE or "fused" in kernel.name
-    row = _moved(kernel, batch, kinds.OPTIMIZER, passes=1)
-    if workload.sharding.spreads_optimizer:
-        row |= {name: row[name] / workload.gpu_count for name in ("read_bytes", "written_bytes", "weight_bytes")}
-    return {**row, "launches": float(ceil(tensors / _TENSORS_PER_LAUNCH) if together else tensors)}
 
 
 def _attention_gradient(kernel: Kernel, batch: int, use: PeakUse) -> dict[str, Any]:

@@ -156,7 +156,15 @@ def resolve_constants(calibration: Calibration, gpus: Sequence[GpuSpec], workloa
     for gpu in gpus:
         key = f"{architecture_source(calibration, gpu)} {architecture_key(gpu)}"
         if key not in factors:
-            factors[key] = np.exp(_log_deviation(calibration, gpu, workload))
+            source = architecture_source(calibration, gpu)
+            version = torch_source(calibration, workload.torch_version)
+            share = 1.0 if source == architecture_key(gpu) else INHERITED_SHARE
+            log_deviation = (
+                share * _logs(calibration, f"architecture {source}")
+                + _logs(calibration, f"torch {torch_key(version)}" if version else "")
+                + _logs(calibration, f"precision {precision_key(workload)}")
+            )
+            factors[key] = np.exp(log_deviation)
         own = _device_factors(calibration, gpu, workload)
         engine = engine_factors(calibration, gpu, workload, architecture=architecture_key(gpu))
         columns = {name: shared[name] * factors[key] * engine for name in ("compute", "bandwidth")}
@@ -529,17 +537,6 @@ def _listed(names: list[str]) -> str:
 
 def _class_column(calibration: Calibration, name: str) -> FloatArray:
     return np.array([getattr(calibration.classes.get(label, PRIOR_CLASSES[label]), name) for label in ALL_CLASSES])
-
-
-def _log_deviation(calibration: Calibration, gpu: GpuSpec, workload: Workload) -> FloatArray:
-    source = architecture_source(calibration, gpu)
-    version = torch_source(calibration, workload.torch_version)
-    share = 1.0 if source == architecture_key(gpu) else INHERITED_SHARE
-    return (
-        share * _logs(calibration, f"architecture {source}")
-        + _logs(calibration, f"torch {torch_key(version)}" if version else "")
-        + _logs(calibration, f"precision {precision_key(workload)}")
-    )
 
 
 def _logs(calibration: Calibration, name: str) -> FloatArray:

@@ -248,7 +248,9 @@ def _rows(kernel: Kernel, workload: Workload, batch: int, laws: RateLaws) -> lis
     if row.winograd and row.peak_use is PeakUse.HALF and workload.torch_version >= _CUDNN_8_SINCE:
         row = replace(row, winograd=False)
     if _is_never_split(kernel, label, workload):
-        row = replace(row, unsplit_flops=laws.unsplit_flops * _row_elements(kernel, batch))
+        # The elements of one row of a channels-last image: the slow kernel's time for an output grows with it.
+        shape = kernel.inputs[0].shape_at(batch)
+        row = replace(row, unsplit_flops=laws.unsplit_flops * float(shape[1] * shape[3]))
     if label in _REORDERING and not workload.framework.is_engine:
         row = replace(row, gathered_bytes=_gathered_bytes(kernel, batch, laws.gathered_bytes))
     if label != kinds.ATTENTION or kernel.name.endswith("backward"):
@@ -321,25 +323,25 @@ def instructions(kernel: Kernel, batch: int) -> float:
     operands = (*kernel.inputs, *kernel.outputs)
     elements = max((operand.distinct_elements(batch) for operand in operands), default=0)
     if kernel.name == "aten.native_layer_norm":
-        return float(_layer_norm_lanes(kernel, elements))
+        # The lanes that a layer norm occupies: a whole block for each row, however short the row is.
+        shape = _counts(kernel, "normalized_shape")
+        width = prod(shape) if shape else kernel.inputs[0].shape_at(1)[-1]
+        passes = -(-width // _LAYER_NORM_LANES)
+        layer_norm_lanes = elements // max(1, width) * passes * _LAYER_NORM_LANES
+        return float(layer_norm_lanes)
     if kernel.name == "aten.col2im":
-        return float(_folding_per_pixel(kernel) * kernel.outputs[0].distinct_elements(batch))
+        # The arithmetic of one pixel of F.fold, whose place, and the windows over it, are found by divisions.
+        # `col2im_device` in aten/src/ATen/native/cuda/im2col.cuh.
+        sizes, strides = (_counts(kernel, name) or (1, 1) for name in ("kernel_size", "stride"))
+        windows = prod(-(-size // max(1, stride)) for size, stride in zip(sizes, strides, strict=False))
+        folding_per_pixel = _DIVISION * (_DIVISIONS_PER_PIXEL + _DIVISIONS_PER_WINDOW * windows)
+        return float(folding_per_pixel * kernel.outputs[0].distinct_elements(batch))
     return float(per_element * elements)
 
 
 _DIVISION = 4.0
 """A division of 64-bit integers, some 130 lane cycles, in units of an element of a simple kernel, some 30."""
 _DIVISIONS_PER_PIXEL, _DIVISIONS_PER_WINDOW = 7, 4
-
-
-def _folding_per_pixel(kernel: Kernel) -> float:
-    """Return the arithmetic of one pixel of F.fold, whose place, and the windows over it, are found by divisions.
-
-    `col2im_device` in aten/src/ATen/native/cuda/im2col.cuh.
-    """
-    sizes, strides = (_counts(kernel, name) or (1, 1) for name in ("kernel_size", "stride"))
-    windows = prod(-(-size // max(1, stride)) for size, stride in zip(sizes, strides, strict=False))
-    return _DIVISION * (_DIVISIONS_PER_PIXEL + _DIVISIONS_PER_WINDOW * windows)
 
 
 _LAYER_NORM_LANES = 512
@@ -354,14 +356,6 @@ def _counts(kernel: Kernel, name: str) -> tuple[int, ...] | None:
         return None
     numbers = tuple(value for value in values if isinstance(value, int))
     return numbers if len(numbers) == len(values) else None
-
-
-def _layer_norm_lanes(kernel: Kernel, elements: int) -> int:
-    """Return the lanes that a layer norm occupies: a whole block for each row, however short the row is."""
-    shape = _counts(kernel, "normalized_shape")
-    width = prod(shape) if shape else kernel.inputs[0].shape_at(1)[-1]
-    passes = -(-width // _LAYER_NORM_LANES)
-    return elements // max(1, width) * passes * _LAYER_NORM_LANES
 
 
 def _peak_use(kernel: Kernel, label: str) -> PeakUse:
@@ -436,12 +430,6 @@ def _is_never_split(kernel: Kernel, label: str, workload: Workload) -> bool:
     is_depthwise = kinds.is_depthwise(label) and label.endswith(kinds.CHANNELS_LAST_SUFFIX)
     is_eager = not workload.framework.is_engine and workload.torch_version >= _UNSPLIT_SINCE
     return is_depthwise and is_eager and _USE_BY_DTYPE.get(kernel.inputs[0].dtype) is PeakUse.HALF
-
-
-def _row_elements(kernel: Kernel, batch: int) -> float:
-    """Return the elements of one row of a channels-last image: the slow kernel's time for an output grows with it."""
-    shape = kernel.inputs[0].shape_at(batch)
-    return float(shape[1] * shape[3])
 
 
 def _is_winograd(kernel: Kernel, label: str, use: PeakUse) -> bool:

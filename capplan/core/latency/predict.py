@@ -117,27 +117,22 @@ def estimate_latencies(
     Without a calibration, engineering guesses stand in for fitted efficiencies and the estimates say so.
     """
     if not all(step.is_alike_on(gpu) for gpu in gpus):
-        answers = _estimate_apart(step, gpus=gpus, batches=batches, anchors=anchors)
+        # Estimate devices that run the step otherwise apart: each CPU with its calibration, GPUs without use for
+        # int8.
+        alike = [gpu for gpu in gpus if step.is_alike_on(gpu)]
+        wide = [gpu for gpu in gpus if not gpu.is_cpu and not step.is_alike_on(gpu)]
+        estimate = partial(_estimate_alike, batches=batches, anchors=anchors)
+        found = [*zip(alike, estimate(step, gpus=alike), strict=True)]
+        if wide:
+            found += zip(wide, estimate(step.on(wide[0]), gpus=wide), strict=True)
+        for cpu in (gpu for gpu in gpus if gpu.is_cpu):
+            found += [(cpu, estimate(step.on(cpu), gpus=[cpu])[0])]
+        answers = {gpu.id: answer for gpu, answer in found}
         return tuple(answers[gpu.id] for gpu in gpus)
     return _estimate_alike(step, gpus=gpus, batches=batches, anchors=anchors)
 
 
 _Answer = tuple[LatencyEstimate, ...] | Unsupported
-
-
-def _estimate_apart(
-    step: ExecutedStep, *, gpus: Sequence[GpuSpec], batches: Sequence[int], anchors: Sequence[int]
-) -> dict[str, _Answer]:
-    """Estimate devices that run the step otherwise apart: each CPU with its calibration, GPUs without use for int8."""
-    alike = [gpu for gpu in gpus if step.is_alike_on(gpu)]
-    wide = [gpu for gpu in gpus if not gpu.is_cpu and not step.is_alike_on(gpu)]
-    estimate = partial(_estimate_alike, batches=batches, anchors=anchors)
-    found = [*zip(alike, estimate(step, gpus=alike), strict=True)]
-    if wide:
-        found += zip(wide, estimate(step.on(wide[0]), gpus=wide), strict=True)
-    for cpu in (gpu for gpu in gpus if gpu.is_cpu):
-        found += [(cpu, estimate(step.on(cpu), gpus=[cpu])[0])]
-    return {gpu.id: answer for gpu, answer in found}
 
 
 def _estimate_alike(
@@ -188,6 +183,10 @@ def time_kernels(
     work = kernel_work(table, known_rates)
     printed = np.stack([rate.printed_flops_per_s for rate in known_rates])[:, table.peak_use, None]
     bandwidth = np.array([rate.printed_bandwidth_bytes_per_s for rate in known_rates])[:, None, None]
+    # The time to read all weights at the printed bandwidth, 0 where an L2 holds them, [GPU, 1]. [s]
+    weights_bytes = float(table.count @ table.weight_bytes[:, 0])
+    l2_bytes = np.array([rate.l2_bytes for rate in known_rates])
+    read_s = weights_bytes / np.array([rate.printed_bandwidth_bytes_per_s for rate in known_rates])
     return DeviceTimes(
         table=table,
         times=kernel_times(work, rates, known.constants),
@@ -199,16 +198,8 @@ def time_kernels(
         ),
         count=kernel_counts(table, recording, workload, gpus),
         host_s=_host_s(table, workload, known, gpus),
-        weights_s=_weights_s(table, known_rates),
+        weights_s=np.where(weights_bytes > l2_bytes, read_s, 0.0)[:, None],
     )
-
-
-def _weights_s(table: KernelTable, rates: Sequence[DeviceRates]) -> FloatArray:
-    """Return the time to read all weights at the printed bandwidth, 0 where an L2 holds them, [GPU, 1]. [s]"""
-    weights_bytes = float(table.count @ table.weight_bytes[:, 0])
-    l2_bytes = np.array([rate.l2_bytes for rate in rates])
-    read_s = weights_bytes / np.array([rate.printed_bandwidth_bytes_per_s for rate in rates])
-    return np.where(weights_bytes > l2_bytes, read_s, 0.0)[:, None]
 
 
 def least_flops(table: KernelTable, rates: Sequence[DeviceRates]) -> FloatArray:
@@ -288,7 +279,8 @@ def kernel_work(table: KernelTable, rates: Sequence[DeviceRates]) -> KernelWork:
     by_winograd = _by_winograd(table, rates)
     flops = np.where(is_unsplit(table), table.unsplit_flops[:, None] * table.written_bytes / _HALF_BYTES, table.flops)
     loss = np.stack([rate.vector_loss for rate in rates])[:, table.peak_use, None]
-    matters = on_tensor_cores | _is_depthwise(table)
+    # Which kernels are depthwise convolutions, whose channels matter outside tensor cores, too, [kernel, 1].
+    matters = on_tensor_cores | np.isin(table.label, _DEPTHWISE_LABELS)[:, None]
     lost = np.where((table.label == _BATCHED)[:, None], loss, matters.astype(np.float64))
     return KernelWork(
         flops=flops * table.slowdown[:, None] / np.where(by_winograd, _WINOGRAD_GAIN, 1.0),
@@ -327,11 +319,6 @@ def is_unsplit(table: KernelTable) -> BoolArray:
     """Return which kernels count their elements in 64 bits and are slow for it, [kernel, batch]."""
     elements = np.maximum(table.read_bytes, table.written_bytes) / _HALF_BYTES
     return np.asarray((table.unsplit_flops[:, None] > 0) & (elements >= _MOST_SPLIT_ELEMENTS))
-
-
-def _is_depthwise(table: KernelTable) -> BoolArray:
-    """Return which kernels are depthwise convolutions, whose channels matter outside tensor cores, too, [kernel, 1]."""
-    return np.isin(table.label, _DEPTHWISE_LABELS)[:, None]
 
 
 _DEPTHWISE_LABELS = [index for index, label in enumerate(ALL_CLASSES) if is_depthwise(label)]

@@ -15,15 +15,11 @@ def largest_running_batch(runs: Callable[[int], bool], *, search: BatchSearch, a
     Both searches take failures to be monotonous: sequential search stops at the first one.
     """
     if search is BatchSearch.SEQUENTIAL:
-        return _sequential(runs, at_most)
+        batch = 0
+        while batch < at_most and runs(batch + 1):
+            batch += 1
+        return batch
     return largest_true(runs, *_doubled_to_failure(runs, at_most))
-
-
-def _sequential(runs: Callable[[int], bool], at_most: int) -> int:
-    batch = 0
-    while batch < at_most and runs(batch + 1):
-        batch += 1
-    return batch
 
 
 def _doubled_to_failure(runs: Callable[[int], bool], at_most: int) -> tuple[int, int]:

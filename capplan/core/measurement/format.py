@@ -211,23 +211,20 @@ def _measurement(document: Mapping[str, Any]) -> Measurement:
     )
     if power_w is not None and energy_j is None:
         raise DamageError("energy_j_per_sample", None, "a number beside power_w")
-    return _record(
-        Measurement,
-        document,
-        samples_s=_samples(member(latency, "samples", "latency_s.")),
-        power=None if power_w is None else MeasuredPower(power_w=power_w, energy_j_per_sample=energy_j),
-    )
-
-
-def _samples(given: object) -> tuple[float, ...]:
     place = "latency_s.samples"
-    samples = as_list(given, place)
+    samples = as_list(member(latency, "samples", "latency_s."), place)
     if not samples:
         raise ValueError(f"{place} must not be empty")
     if len(samples) > MOST_SAMPLES:
         raise ValueError(f"{place} holds {len(samples):,} samples; at most {MOST_SAMPLES:,} are read")
     allowed = NumberRange(low=SHORTEST_S, high=_LONGEST_S)
-    return tuple(map(float, _READER.items_of(float, samples, place, allowed)))
+    samples_s = tuple(map(float, _READER.items_of(float, samples, place, allowed)))
+    return _record(
+        Measurement,
+        document,
+        samples_s=samples_s,
+        power=None if power_w is None else MeasuredPower(power_w=power_w, energy_j_per_sample=energy_j),
+    )
 
 
 ROW_COLUMNS = (

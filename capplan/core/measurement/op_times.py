@@ -114,21 +114,16 @@ class _Matcher:
         also = recorded_name(operator.name)
         for name in (f"aten.{operator.name}", f"aten.{also}", f"capplan.{also}"):
             if (candidates := self._by_name.get(name)) is not None:
-                return self._nearest(operator, candidates)
+                # The candidate of the same shapes; else the one of the same first shape, else the first.
+                wanted = tuple(shape for shape in operator.shapes if shape)
+                for shapes, kernel in candidates:
+                    known = tuple(shape for shape in shapes if shape)
+                    common = min(len(known), len(wanted))
+                    if common and known[:common] == wanted[:common]:
+                        return kernel
+                firsts = (kernel for shapes, kernel in candidates if wanted and shapes[:1] == wanted[:1])
+                return next(firsts, candidates[0][1])
         return None
-
-    def _nearest(
-        self, operator: ProfiledOperator, candidates: list[tuple[tuple[tuple[int, ...], ...], Kernel]]
-    ) -> Kernel:
-        """Return the candidate of the same shapes; else the one of the same first shape, else the first."""
-        wanted = tuple(shape for shape in operator.shapes if shape)
-        for shapes, kernel in candidates:
-            known = tuple(shape for shape in shapes if shape)
-            common = min(len(known), len(wanted))
-            if common and known[:common] == wanted[:common]:
-                return kernel
-        firsts = (kernel for shapes, kernel in candidates if wanted and shapes[:1] == wanted[:1])
-        return next(firsts, candidates[0][1])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -288,25 +288,23 @@ class _Course:
                 state = self._state(repeat, index)
                 before = seen.setdefault(state, (index, self.allocator.retries))
                 if before[0] < index:
-                    index, passed = self._pass_over(repeat, index, before), True
+                    # Skip as many whole cycles as there are; the blocks in use are then those of the last repetition
+                    # skipped.
+                    cycle = index - before[0]
+                    times = (repeat.count - index) // cycle
+                    later = index + times * cycle
+                    here, there = repeat.boundary(index), repeat.boundary(later)
+                    held = [self.blocks[self.events[here - back]] for back in repeat.live[index]]
+                    for back, block in zip(repeat.live[index], held, strict=True):
+                        self.blocks[self.events[there - back]] = block
+                    self.allocator.retries += times * (self.allocator.retries - before[1])
+                    index, passed = later, True
                     continue
             failed = self._run(repeat.boundary(index), repeat.boundary(index + 1))
             if failed is not None:
                 return failed
             index += 1
         return None
-
-    def _pass_over(self, repeat: Repeat, index: int, before: tuple[int, int]) -> int:
-        """Skip as many whole cycles as there are; the blocks in use are then those of the last repetition skipped."""
-        cycle = index - before[0]
-        times = (repeat.count - index) // cycle
-        later = index + times * cycle
-        here, there = repeat.boundary(index), repeat.boundary(later)
-        held = [self.blocks[self.events[here - back]] for back in repeat.live[index]]
-        for back, block in zip(repeat.live[index], held, strict=True):
-            self.blocks[self.events[there - back]] = block
-        self.allocator.retries += times * (self.allocator.retries - before[1])
-        return later
 
     def _state(self, repeat: Repeat, index: int) -> tuple[object, ...]:
         """Return everything that decides how the replay continues from a boundary.

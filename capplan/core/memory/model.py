@@ -191,7 +191,12 @@ class MemoryModel:
             available_bytes = gpu.expected_usable_bytes
         free = self._without_limit(batch, gpu)
         ends = free if available_bytes is None else self._within(free, batch, gpu, available_bytes)
-        found = self._shared_peaks(batch, gpu, ends)
+        # The peaks by part, made once for all GPUs whose event streams and replays are the same.
+        expected = self.replays(gpu, End.EXPECTED)
+        key = (expected.stream, expected.sizes_name(batch), batch, *ends.values())
+        if key not in self._peaks:
+            self._peaks[key] = self._peaks_of(batch, gpu, ends)
+        found = self._peaks[key]
         return replace(
             found if gpu is None or not gpu.is_cpu else replace(found, fragmentation=_FREED),
             context=self.context(gpu),
@@ -199,37 +204,36 @@ class MemoryModel:
             notes=self._notes(gpu),
         )
 
-    def _shared_peaks(self, batch: int, gpu: GpuSpec | None, ends: Mapping[End, ReplayResult]) -> MemoryEstimate:
-        """Return the peaks by part, made once for all GPUs whose event streams and replays are the same."""
-        expected = self.replays(gpu, End.EXPECTED)
-        key = (expected.stream, expected.sizes_name(batch), batch, *ends.values())
-        if key not in self._peaks:
-            self._peaks[key] = self._peaks_of(batch, gpu, ends)
-        return self._peaks[key]
-
     def _peaks_of(self, batch: int, gpu: GpuSpec | None, ends: Mapping[End, ReplayResult]) -> MemoryEstimate:
         """Lay out the peaks by part, for any GPU with this event stream; context and notes are of this one."""
         expected = ends[End.EXPECTED]
         schedule = self.schedule(gpu)
-        live = self._live(gpu, expected.peak_event)
+        # What is in use after an event; cached, because many batches peak at the same one.
+        key = (self.replays(gpu, End.EXPECTED).stream, expected.peak_event)
+        if key not in self._lives:
+            self._lives[key] = _live_at(self.schedule(gpu), expected.peak_event)
+        live = self._lives[key]
         op = schedule.event_ops[expected.peak_event]
+        by_end = {end: result.peak_reserved_bytes - result.peak_allocated_bytes for end, result in ends.items()}
+        fragmentation = MemoryPart(
+            name="fragmentation",
+            size_bytes=Interval(low=min(by_end.values()), expected=by_end[End.EXPECTED], high=max(by_end.values())),
+            origin="allocator replay",
+        )
+        order = np.lexsort((live.storages, -(live.constants + live.per_sample * batch)))[:LARGEST_SHOWN]
+        largest = tuple(self._live_tensor(index, batch) for index in live.storages[order].tolist())
         return MemoryEstimate(
             batch=batch,
             parts=_parts(schedule, live, batch, ends, self._activation_shares(batch)),
-            fragmentation=_fragmentation(ends),
+            fragmentation=fragmentation,
             context=self.context(gpu),
             usable_bytes=None,
-            peak_op=self._op_name(op),
-            peak_module=self._module_name(op),
-            largest=self._largest(live, batch),
+            peak_op="before the first operator"
+            if op == ALWAYS
+            else self.recording.kernels[self.recording.ops[op].kernel].name,
+            peak_module="" if op == ALWAYS else self.recording.modules[self.recording.ops[op].module],
+            largest=largest,
         )
-
-    def _live(self, gpu: GpuSpec | None, event: int) -> "_Live":
-        """Return what is in use after an event; cached, because many batches peak at the same one."""
-        key = (self.replays(gpu, End.EXPECTED).stream, event)
-        if key not in self._lives:
-            self._lives[key] = _live_at(self.schedule(gpu), event)
-        return self._lives[key]
 
     def _without_limit(self, batch: int, gpu: GpuSpec | None) -> Mapping[End, ReplayResult]:
         """Replay as if memory had no end; kept, because GPUs of one compute capability share it."""
@@ -258,18 +262,6 @@ class MemoryModel:
             return free
         limited = self.replays(gpu, end).at(batch, capacity_bytes)
         return free if limited.failed_event is not None else limited
-
-    def _op_name(self, op: int) -> str:
-        return (
-            "before the first operator" if op == ALWAYS else self.recording.kernels[self.recording.ops[op].kernel].name
-        )
-
-    def _module_name(self, op: int) -> str:
-        return "" if op == ALWAYS else self.recording.modules[self.recording.ops[op].module]
-
-    def _largest(self, live: "_Live", batch: int) -> tuple[LiveTensor, ...]:
-        order = np.lexsort((live.storages, -(live.constants + live.per_sample * batch)))[:LARGEST_SHOWN]
-        return tuple(self._live_tensor(index, batch) for index in live.storages[order].tolist())
 
     def _live_tensor(self, index: int, batch: int) -> LiveTensor:
         storage = self.recording.storages[index]
@@ -308,31 +300,26 @@ class MemoryModel:
             kept, spread = 1 / factor, factor - 1
         least = most = 1.0
         if self.workload.framework not in (Framework.EAGER, Framework.TENSORRT, Framework.ONNXRUNTIME):
-            most = max(1.0, self._eager_activations(batch))
+            # What eager mode holds at its peak beyond weights and inputs, against what is held here.
+            held = int(self.curve.at(batch)[0])
+            own = self.curve.peak_bytes(batch) - held
+            eager_activations = (live_curve(self.traced).peak_bytes(batch) - held) / own if own > 0 else 1.0
+            most = max(1.0, eager_activations)
             least = min(1.0, self.calibration.compiled_fraction * most)
         is_pooled = self.workload.framework is Framework.COMPILE_GRAPHS and self.workload.training is None
         expected = self.calibration.graph_pool_fraction if is_pooled else 1.0
         return Interval(low=min(expected, least * kept), expected=expected, high=most * (1 + spread))
 
-    def _eager_activations(self, batch: int) -> float:
-        """Return what eager mode holds at its peak beyond weights and inputs, against what is held here."""
-        held = int(self.curve.at(batch)[0])
-        own = self.curve.peak_bytes(batch) - held
-        return (live_curve(self.traced).peak_bytes(batch) - held) / own if own > 0 else 1.0
-
     def _uncertainties(self) -> tuple[str, ...]:
         """Return what makes activations uncertain on any GPU and at any batch; worked out once."""
         if self._own_notes is None:
-            self._own_notes = self._found_uncertainties()
+            notes = []
+            if whole := assumed_sizes(self.recording):
+                notes.append(whole)
+            if unknown := uncounted(self.traced):
+                notes.append(f"what these operators take besides their outputs is not known: {', '.join(unknown)}")
+            self._own_notes = tuple(notes)
         return self._own_notes
-
-    def _found_uncertainties(self) -> tuple[str, ...]:
-        notes = []
-        if whole := assumed_sizes(self.recording):
-            notes.append(whole)
-        if unknown := uncounted(self.traced):
-            notes.append(f"what these operators take besides their outputs is not known: {', '.join(unknown)}")
-        return tuple(notes)
 
     def _notes(self, gpu: GpuSpec | None) -> tuple[str, ...]:
         notes = list(self._uncertainties())
@@ -440,12 +427,3 @@ def _parts(
     )
     parts.append(MemoryPart(name="block rounding", size_bytes=Interval.exact(rounding), origin="allocator replay"))
     return tuple(part for part in parts if part.size_bytes.high > 0)
-
-
-def _fragmentation(ends: Mapping[End, ReplayResult]) -> MemoryPart:
-    by_end = {end: result.peak_reserved_bytes - result.peak_allocated_bytes for end, result in ends.items()}
-    return MemoryPart(
-        name="fragmentation",
-        size_bytes=Interval(low=min(by_end.values()), expected=by_end[End.EXPECTED], high=max(by_end.values())),
-        origin="allocator replay",
-    )

@@ -147,14 +147,10 @@ def largest_unit_bytes(trace: Trace, recording: Recording) -> int:
     units: dict[str, int] = defaultdict(int)
     for storage in recording.storages:
         if storage.role is Role.PARAMETER and storage.parameter is not None:
-            units[_unit(trace.parameters[storage.parameter].names[0])] += storage.size_bytes.constant
+            words = trace.parameters[storage.parameter].names[0].split(".")
+            last = max((index for index, word in enumerate(words[:3]) if word.isdecimal()), default=0)
+            units[".".join(words[: last + 1])] += storage.size_bytes.constant
     return max(units.values(), default=0)
-
-
-def _unit(parameter: str) -> str:
-    words = parameter.split(".")
-    last = max((index for index, word in enumerate(words[:3]) if word.isdecimal()), default=0)
-    return ".".join(words[: last + 1])
 
 
 MOST_GPUS = 4096

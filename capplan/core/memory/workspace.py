@@ -144,7 +144,10 @@ def passing_bytes(
     if kernel.name.startswith("capplan.attention"):
         return _attention_bytes(kernel, batch=batch, backend=backend, release=release)
     if takes_cudnn(kernel):
-        return _convolutions_own_bytes(kernel, batch=batch, calibration=calibration, on_cpu=on_cpu)
+        touched = sum(operand.size_bytes(batch) for operand in (*kernel.inputs, *kernel.outputs))
+        share = _convolution_share(kernel, calibration, on_cpu)
+        relaid = sum(operand.size_bytes(batch) for operand in kernel.inputs[:2] if _is_relaid(kernel, operand))
+        return Interval.exact(relaid) + share * touched
     if kernel.name in _SORTING:
         # keys and indices once more each, and the radix sort's own storage
         size = 2 * sum(operand.size_bytes(batch) for operand in kernel.outputs)
@@ -208,13 +211,6 @@ def _convolution_share(kernel: Kernel, calibration: MemoryCalibration, on_cpu: b
         return (copies.row_major_half if is_half else copies.row_major) if is_row_major else copies.channels_last
     shares = calibration.convolution_workspaces
     return shares.nchw_half if is_half and is_row_major else shares.other
-
-
-def _convolutions_own_bytes(kernel: Kernel, *, batch: int, calibration: MemoryCalibration, on_cpu: bool) -> Interval:
-    touched = sum(operand.size_bytes(batch) for operand in (*kernel.inputs, *kernel.outputs))
-    share = _convolution_share(kernel, calibration, on_cpu)
-    relaid = sum(operand.size_bytes(batch) for operand in kernel.inputs[:2] if _is_relaid(kernel, operand))
-    return Interval.exact(relaid) + share * touched
 
 
 def _is_relaid(kernel: Kernel, operand: Operand) -> bool:

@@ -63,19 +63,14 @@ def compare_counts(
     trace: Trace, recording: Recording, counts: Iterable[Count], *, batch: int, classes: Mapping[str, str]
 ) -> tuple[CounterComparison, ...]:
     """Explain counters' figures at a batch size; `classes` names the class of the module at each path."""
-    ours = _own_macs(recording, batch)
-    params = trace.parameters_by_module()
-    return tuple(_compare(count, ours, params, classes) for count in counts)
-
-
-def _own_macs(recording: Recording, batch: int) -> dict[str, dict[str, int]]:
-    """Sum multiply-accumulates by module path and operator."""
     macs_by_kernel = [kernel_macs(kernel, batch) for kernel in recording.kernels]
     found: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
     for op in recording.ops:
         if macs := macs_by_kernel[op.kernel]:
             found[recording.modules[op.module]][_spoken(recording.kernels[op.kernel].name)] += macs
-    return found
+    ours = found
+    params = trace.parameters_by_module()
+    return tuple(_compare(count, ours, params, classes) for count in counts)
 
 
 def _spoken(operator: str) -> str:

@@ -51,14 +51,12 @@ def kernel_macs(kernel: Kernel, batch: int) -> int:
 
     They are real ones: (a + bi) · (c + di) takes four products, so a product of complex matrices counts four times.
     """
-    return _products(kernel, batch) * (_REAL_PER_COMPLEX if _is_complex(kernel) else 1)
+    return _products(kernel, batch) * (
+        _REAL_PER_COMPLEX if any(operand.dtype.startswith("complex") for operand in kernel.inputs) else 1
+    )
 
 
 _REAL_PER_COMPLEX = 4
-
-
-def _is_complex(kernel: Kernel) -> bool:
-    return any(operand.dtype.startswith("complex") for operand in kernel.inputs)
 
 
 def _products(kernel: Kernel, batch: int) -> int:

@@ -46,7 +46,9 @@ def selected_loops(recording: Recording) -> SelectedLoops | None:
     found = [run for run in _runs(np.array([op.kernel for op in after])) if _is_loop(recording, after, run, selecting)]
     if not found:
         return None
-    counts = _lengths(recording, selecting)
+    batch = recording.exact_batch or recording.batches[0]
+    kernels = [recording.kernels[index] for index in selecting]
+    counts = frozenset(out.shape_at(batch)[0] for kernel in kernels for out in kernel.outputs if out.shape_at(batch))
     is_cut = all(run.rounds not in counts for run in found)
     return SelectedLoops(
         ops=tuple(op for run in found for op in after[run.start : run.start + run.period * run.rounds]),
@@ -116,10 +118,3 @@ def _is_loop(recording: Recording, ops: Sequence[Op], run: _Run, selecting: Set[
 
 def _weights(recording: Recording, ops: Iterable[Op]) -> frozenset[int | None]:
     return frozenset(recording.storages[index].parameter for op in ops for index in op.reads) - {None}
-
-
-def _lengths(recording: Recording, selecting: Iterable[int]) -> frozenset[int]:
-    """Return how many candidates selections kept."""
-    batch = recording.exact_batch or recording.batches[0]
-    kernels = [recording.kernels[index] for index in selecting]
-    return frozenset(out.shape_at(batch)[0] for kernel in kernels for out in kernel.outputs if out.shape_at(batch))

@@ -108,12 +108,21 @@ class Adviser:
             if (estimate := self._estimate(change.trace, change.workload, gpu, last.batch)) is not None
         }
         copied_bytes = sum(tensor.size_bytes(last.batch) for tensor in self.trace.inputs)
+        recording = self.trace.recording(self.workload.configuration)
+        alike = [other for other in self.gpus if is_of_same_kind(gpu, other)]
+        step = ExecutedStep.of(recording, self.workload, calibration=self.calibration)
+        answers = _latencies(step, alike, [last.batch], self.law)
+        others = [
+            (other, answer[0])
+            for other, answer in zip(alike, answers, strict=True)
+            if not isinstance(answer, Unsupported)
+        ]
         return advise(
             last,
             curve,
             alternatives=alternatives,
             host_copy_s=copied_bytes / gpu.pcie_bytes_per_s if gpu.pcie_bytes_per_s else None,
-            stronger=self._stronger(gpu, last),
+            stronger=stronger_gpus(gpu, last, others=others, rents=self.rents),
         )
 
     def _estimate(self, trace: Trace, workload: Workload, gpu: GpuSpec, batch: int) -> LatencyEstimate | None:
@@ -123,18 +132,6 @@ class Adviser:
         step = ExecutedStep.of(recording, workload, calibration=self.calibration)
         answer = _latency(step, gpu=gpu, batch=batch, law=self.law)
         return None if isinstance(answer, Unsupported) else answer
-
-    def _stronger(self, gpu: GpuSpec, now: LatencyEstimate) -> tuple[SpeedAdvice, ...]:
-        recording = self.trace.recording(self.workload.configuration)
-        alike = [other for other in self.gpus if is_of_same_kind(gpu, other)]
-        step = ExecutedStep.of(recording, self.workload, calibration=self.calibration)
-        answers = _latencies(step, alike, [now.batch], self.law)
-        others = [
-            (other, answer[0])
-            for other, answer in zip(alike, answers, strict=True)
-            if not isinstance(answer, Unsupported)
-        ]
-        return stronger_gpus(gpu, now, others=others, rents=self.rents)
 
 
 def estimate_curves(

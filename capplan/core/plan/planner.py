@@ -491,7 +491,12 @@ def _judge(
     memory = question.planned.memory_at(batch, gpu, available_bytes=available.expected)
     status = judge_fit(memory, available_bytes=available, max_batch=candidate.largest.expected)
     if status is FitStatus.DOES_NOT_FIT:
-        return _reject_memory(candidate, memory, available.expected)
+        needed = memory.total_bytes.expected
+        reason = memory_shortage(memory, available.expected)
+        rejection = _reject(
+            candidate, memory.batch, Constraint.MEMORY, reason, needed=needed, available=available.expected
+        )
+        return replace(rejection, min_gpus=gpus_to_shard(memory, available_bytes=available.expected))
     refused = question.planned.refused_above
     if refused is not None and batch > refused:
         return _reject(candidate, batch, Constraint.SUPPORT, refusal_of_size(refused))
@@ -525,13 +530,6 @@ def _judge(
 def refusal_of_size(largest_batch: int) -> str:
     """Return why a batch is refused above the largest one whose tensors every kernel takes."""
     return f"a kernel refuses tensors of that size, whatever the memory: {largest_batch} is the largest batch"
-
-
-def _reject_memory(candidate: _Candidate, memory: MemoryEstimate, available_bytes: float) -> Rejection:
-    needed = memory.total_bytes.expected
-    reason = memory_shortage(memory, available_bytes)
-    rejection = _reject(candidate, memory.batch, Constraint.MEMORY, reason, needed=needed, available=available_bytes)
-    return replace(rejection, min_gpus=gpus_to_shard(memory, available_bytes=available_bytes))
 
 
 def _reject(

@@ -40,7 +40,17 @@ def with_recommendations(
     fits = [fit for fit in plan.fits if is_takeable(fit.gpu, named)] or list(plan.fits)
     if not fits:
         return plan
-    found = [_cheapest(fits, plan, named), _fastest(fits, plan), _smallest(fits)]
+    holding = _of_largest_batch(fits)
+    sure = [fit for fit in holding if fit.status is FitStatus.FITS] or holding
+    fit = min(sure, key=_size)
+    reason = (
+        f"{format_bytes(fit.gpu.memory_bytes)}, the smallest of {_gpus(holding)} that hold it; "
+        f"it needs {format_bytes(fit.memory.total_bytes.expected)}"
+    )
+    borderline = "the fit is borderline" if fit.status is FitStatus.BORDERLINE else None
+    warning = sale_note(fit.gpu) or borderline
+    smallest = Recommendation(criterion=Criterion.SMALLEST, fit=fit, reason=reason, warning=warning)
+    found = [_cheapest(fits, plan, named), _fastest(fits, plan), smallest]
     recommended = tuple(
         replace(
             choice,
@@ -117,19 +127,6 @@ def _fastest(fits: Sequence[Fit], plan: Plan) -> Recommendation | None:
     return Recommendation(
         criterion=Criterion.FASTEST_PRICED, fit=fit, reason=f"{reason}{_passed_over(other)}", warning=_warning(fit)
     )
-
-
-def _smallest(fits: Sequence[Fit]) -> Recommendation:
-    holding = _of_largest_batch(fits)
-    sure = [fit for fit in holding if fit.status is FitStatus.FITS] or holding
-    fit = min(sure, key=_size)
-    reason = (
-        f"{format_bytes(fit.gpu.memory_bytes)}, the smallest of {_gpus(holding)} that hold it; "
-        f"it needs {format_bytes(fit.memory.total_bytes.expected)}"
-    )
-    borderline = "the fit is borderline" if fit.status is FitStatus.BORDERLINE else None
-    warning = sale_note(fit.gpu) or borderline
-    return Recommendation(criterion=Criterion.SMALLEST, fit=fit, reason=reason, warning=warning)
 
 
 def _of_largest_batch(fits: Sequence[Fit]) -> list[Fit]:

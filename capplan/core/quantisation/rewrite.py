@@ -238,16 +238,12 @@ class _Quantising:
             self._add_product(op, kernel, matrix)
             return
         if kernel.name in _EXPERT_PRODUCTS and any(storage in self.scales for storage in op.reads):
-            kernel = self._narrowed(kernel, op)
+            inputs = tuple(
+                replace(operand, dtype=self.plan.scheme.weights) if storage in self.scales else operand
+                for operand, storage in zip(kernel.inputs, op.reads, strict=True)
+            )
+            kernel = replace(kernel, inputs=inputs)
         self._append(kernel, op)
-
-    def _narrowed(self, kernel: Kernel, op: Op) -> Kernel:
-        """Return a kernel that reads packed weights of experts."""
-        inputs = tuple(
-            replace(operand, dtype=self.plan.scheme.weights) if storage in self.scales else operand
-            for operand, storage in zip(kernel.inputs, op.reads, strict=True)
-        )
-        return replace(kernel, inputs=inputs)
 
     def _add_product(self, op: Op, kernel: Kernel, matrix: int) -> None:
         scheme = self.plan.scheme

@@ -185,7 +185,15 @@ def find_scheme(weights: str | None, activations: str | None) -> Scheme | None:
     if activations is not None and activations not in ACTIVATIONS:
         raise UnknownNameError("format of activations", activations, ACTIVATIONS, hint="Known: int8, fp8.")
     if weights is not None and weights not in WEIGHTS:
-        return _by_name(weights, activations)
+        found = SCHEMES.get(_TORCHAO.get(weights, weights))
+        if found is None:
+            known = (*WEIGHTS, *SCHEMES, *_TORCHAO)
+            raise UnknownNameError(
+                "format of weights", weights, known, hint=f"Known: {', '.join((*WEIGHTS, *SCHEMES))}."
+            )
+        if activations is not None:
+            raise UsageError(f"⟨weights⟩ {weights} says how activations are computed: drop ⟨activations⟩.")
+        return found
     wanted = (weights or activations or "", activations)
     if wanted not in _BY_OPTIONS:
         raise UsageError(
@@ -193,16 +201,6 @@ def find_scheme(weights: str | None, activations: str | None) -> Scheme | None:
             "fp8 with fp8, and each of int8, int4, fp8 and nvfp4 alone."
         )
     return SCHEMES[_BY_OPTIONS[wanted]]
-
-
-def _by_name(name: str, activations: str | None) -> Scheme:
-    found = SCHEMES.get(_TORCHAO.get(name, name))
-    if found is None:
-        known = (*WEIGHTS, *SCHEMES, *_TORCHAO)
-        raise UnknownNameError("format of weights", name, known, hint=f"Known: {', '.join((*WEIGHTS, *SCHEMES))}.")
-    if activations is not None:
-        raise UsageError(f"⟨weights⟩ {name} says how activations are computed: drop ⟨activations⟩.")
-    return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

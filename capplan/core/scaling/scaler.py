@@ -34,14 +34,6 @@ class Scaler:
         """Return the replicas that are asked for at a time. [s]"""
         if reading.has_work:
             self._worked_at = now_s
-        self._remember(now_s, reading)
-        asked = self._asked(now_s, reading)
-        if asked != reading.replicas:
-            self._changes.append((now_s, asked - reading.replicas))
-            self._last[asked > reading.replicas] = now_s
-        return asked
-
-    def _remember(self, now_s: float, reading: ScalerReading) -> None:
         self._seen.append((now_s, reading.signal))
         oldest_s = now_s - self.policy.average_s
         while len(self._seen) > 1 and self._seen[0][0] <= oldest_s:
@@ -49,6 +41,11 @@ class Scaler:
         for kept in (self._wanted, self._changes):
             while kept and kept[0][0] < now_s - self._memory_s:
                 kept.popleft()
+        asked = self._asked(now_s, reading)
+        if asked != reading.replicas:
+            self._changes.append((now_s, asked - reading.replicas))
+            self._last[asked > reading.replicas] = now_s
+        return asked
 
     def _asked(self, now_s: float, reading: ScalerReading) -> int:
         bounds, current = self.bounds, reading.replicas
@@ -61,7 +58,11 @@ class Scaler:
         if self.policy.panic_s is not None and (panicked := self._panicked(now_s, reading, wanted)) is not None:
             return min(max(panicked, least), bounds.maximum)
         if self._has_windows:
-            wanted = self._stabilised(now_s, wanted, current)
+            self._wanted.append((now_s, wanted))
+            up, down = self.policy.up.window_s, self.policy.down.window_s
+            rising = min(asked for at, asked in self._wanted if at >= now_s - up) if up else wanted
+            falling = max(asked for at, asked in self._wanted if at >= now_s - down) if down else wanted
+            wanted = min(max(current, rising), falling)
         if self._rests:
             wanted = self._held(now_s, wanted, current)
         if wanted != current:
@@ -89,14 +90,6 @@ class Scaler:
         if burst >= policy.panic_factor * max(reading.ready, 1):
             self._panic_until = now_s + policy.average_s
         return max(burst, wanted, reading.replicas) if now_s < self._panic_until else None
-
-    def _stabilised(self, now_s: float, wanted: int, current: int) -> int:
-        """Return the least change of those that were wanted within the window of its direction."""
-        self._wanted.append((now_s, wanted))
-        up, down = self.policy.up.window_s, self.policy.down.window_s
-        rising = min(asked for at, asked in self._wanted if at >= now_s - up) if up else wanted
-        falling = max(asked for at, asked in self._wanted if at >= now_s - down) if down else wanted
-        return min(max(current, rising), falling)
 
     def _held(self, now_s: float, wanted: int, current: int) -> int:
         """Return a change once it was wanted long enough and the last one is long enough ago, else none."""

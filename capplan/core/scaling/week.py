@@ -76,7 +76,11 @@ def replay(
         else:
             fleet.tick(coming[index])
     served, shares = np.array(fleet.served), np.array(fleet.places)
-    waits = _waits(arrived, served, tick_s)
+    # How long the last request of each tick waits until as many were served as had come. [s]
+    came, done = np.cumsum(arrived), np.cumsum(served)
+    at = np.searchsorted(done, came - 1e-6)
+    never = at >= len(done)
+    waits = np.where(never, np.inf, np.maximum(at - np.arange(len(came)), 0) * tick_s)
     inside = curve.inside_fraction[shares] * (waits <= curve.slack_s[shares])
     return ReplayedWeek(
         tick_s=tick_s,
@@ -86,14 +90,6 @@ def replay(
         replicas=np.array(fleet.history),
         starts=fleet.started,
     )
-
-
-def _waits(arrived: FloatArray, served: FloatArray, tick_s: float) -> FloatArray:
-    """Return how long the last request of each tick waits until as many were served as had come. [s]"""
-    came, done = np.cumsum(arrived), np.cumsum(served)
-    at = np.searchsorted(done, came - 1e-6)
-    never = at >= len(done)
-    return np.where(never, np.inf, np.maximum(at - np.arange(len(came)), 0) * tick_s)
 
 
 class _Fleet:
@@ -133,14 +129,12 @@ class _Fleet:
         place = int(served / most * self.last + 0.5) if most else 0
         self.served.append(served)
         self.places.append(place)
-        if self.now >= self.next_look - 1e-9 or (came and self._is_woken_at_once):
+        if self.now >= self.next_look - 1e-9 or (
+            came and not (self.ready or self.starting or self.scaler.policy.wake_s)
+        ):
             self._look(came, served, place, has_work=bool(work))
         self.history.append(self.ready + len(self.starting))
         self.now += self.tick_s
-
-    @property
-    def _is_woken_at_once(self) -> bool:
-        return not (self.ready or self.starting or self.scaler.policy.wake_s)
 
     def _look(self, came: float, served: float, place: int, *, has_work: bool) -> None:
         replicas, policy = self.ready + len(self.starting), self.scaler.policy

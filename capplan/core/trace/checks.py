@@ -43,23 +43,20 @@ def check_trace(document: Mapping[str, Any]) -> None:
         check_text(member(document, key, ""), key)
     parameters = as_list(member(document, "parameters", ""), "parameters")
     for index, row in enumerate(parameters):
-        _check_parameter(row, f"parameters[{index}]")
+        place = f"parameters[{index}]"
+        names, dtype, shape, is_buffer, trainable = as_row(row, 5, place)
+        if not as_list(names, f"{place} names"):
+            raise DamageError(f"{place} names", names, "at least one name")
+        check_texts(names, f"{place} names")
+        _dtype(dtype, f"{place} dtype")
+        check_wholes(as_list(shape, f"{place} shape"), f"{place} shape", low=0, high=LARGEST_NUMBER)
+        check_flag(is_buffer, f"{place} is_buffer")
+        check_flag(trainable, f"{place} trainable")
     for index, row in enumerate(as_list(member(document, "inputs", ""), "inputs")):
         _check_input(row, f"inputs[{index}]")
     _check_provenance(as_mapping(member(document, "provenance", ""), "provenance"))
     for index, row in enumerate(as_list(member(document, "recordings", ""), "recordings")):
         _check_recording(as_mapping(row, f"recordings[{index}]"), f"recordings[{index}]", parameters=len(parameters))
-
-
-def _check_parameter(row: Any, place: str) -> None:
-    names, dtype, shape, is_buffer, trainable = as_row(row, 5, place)
-    if not as_list(names, f"{place} names"):
-        raise DamageError(f"{place} names", names, "at least one name")
-    check_texts(names, f"{place} names")
-    _dtype(dtype, f"{place} dtype")
-    check_wholes(as_list(shape, f"{place} shape"), f"{place} shape", low=0, high=LARGEST_NUMBER)
-    check_flag(is_buffer, f"{place} is_buffer")
-    check_flag(trainable, f"{place} trainable")
 
 
 def _check_input(row: Any, place: str) -> None:

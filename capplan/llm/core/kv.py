@@ -219,14 +219,11 @@ class PagedPool:
             if layer.state_bytes:
                 total += 1
                 continue
-            block = self._block_of(layer)
+            # The tokens of a page in one layer: layers with narrower rows get longer blocks of equal bytes.
+            block = int(self.page_bytes // layer.token_bytes)
             every = _blocks(tokens, block)
             total += every if layer.window is None else min(every, _blocks(layer.window, block) + 1)
         return total
-
-    def _block_of(self, layer: LayerCache) -> int:
-        """Return the tokens of a page in one layer: layers with narrower rows get longer blocks of equal bytes."""
-        return int(self.page_bytes // layer.token_bytes)
 
 
 def uniform_tokens(cache: StageCache, pool_bytes: float, *, block: int) -> int:

@@ -122,18 +122,15 @@ def _holds(value: Value, sign: str, wanted: str, text: str) -> bool:
     if value is None:
         return False
     if isinstance(value, bool):
-        return _SIGNS[sign](float(value), float(_yes(wanted, text)))
+        if wanted.lower() not in ("yes", "no", "true", "false"):
+            raise UsageError(f"{text!r}: the value is yes or no.")
+        yes = wanted.lower() in ("yes", "true")
+        return _SIGNS[sign](float(value), float(yes))
     if isinstance(value, str):
         if sign not in ("=", "!="):
             raise UsageError(f"{text!r}: texts are compared with = and != alone.")
         return (value.lower() == wanted.lower()) == (sign == "=")
     return _SIGNS[sign](float(value), _number(wanted, text))
-
-
-def _yes(wanted: str, text: str) -> bool:
-    if wanted.lower() not in ("yes", "no", "true", "false"):
-        raise UsageError(f"{text!r}: the value is yes or no.")
-    return wanted.lower() in ("yes", "true")
 
 
 def _number(wanted: str, text: str) -> float:

@@ -116,7 +116,16 @@ def _gguf_type(tensor: Tensor, mix: str, place: GgufPlace) -> str:
     if tensor.name == "o":
         return {"q2_k": "Q3_K", "q3_k_m": "Q4_K"}.get(mix, base)
     if tensor.name.endswith("down"):
-        return _gguf_down_type(base, mix, place.layer, place.layer_count)
+        more = _uses_more_bits(place.layer, place.layer_count)
+        if mix == "q2_k":
+            return "Q3_K"
+        if mix == "q3_k_m":
+            return "Q5_K" if place.layer < place.layer_count // 16 else "Q4_K"
+        if mix in ("q4_k_m", "q5_k_m") and more:
+            return "Q6_K"
+        if mix in ("q4_k_s", "iq4_xs") and place.layer < place.layer_count // 8:
+            return "Q5_K"
+        return base
     return base
 
 
@@ -134,19 +143,6 @@ def _gguf_value_type(base: str, mix: str, place: GgufPlace) -> str:
     if place.layer_count == 80 and place.query_heads_per_kv_head > 1 and kind in ("Q3_K", "Q4_K"):
         kind = "Q5_K"  # llama.cpp treats 80 layers as a 70B, whose values are shared by eight query heads
     return "Q8_0" if place.expert_count == 8 else kind
-
-
-def _gguf_down_type(base: str, mix: str, layer: int, layer_count: int) -> str:
-    more = _uses_more_bits(layer, layer_count)
-    if mix == "q2_k":
-        return "Q3_K"
-    if mix == "q3_k_m":
-        return "Q5_K" if layer < layer_count // 16 else "Q4_K"
-    if mix in ("q4_k_m", "q5_k_m") and more:
-        return "Q6_K"
-    if mix in ("q4_k_s", "iq4_xs") and layer < layer_count // 8:
-        return "Q5_K"
-    return base
 
 
 def _uses_more_bits(layer: int, layer_count: int) -> bool:

@@ -88,7 +88,15 @@ def find_in_catalogue(name: str) -> LanguageModel | None:
     base = _find_id(word[: suffix.start()]) if suffix is not None else None
     if suffix is None or base is None:
         return None
-    return _stored_in(_model(_entries()[base]), _SUFFIX_FORMATS[_plain(suffix[1])], word)
+    model = _model(_entries()[base])
+    quantisation = default_quantisation(model.architecture, find_weight_format(_SUFFIX_FORMATS[_plain(suffix[1])]))
+    return replace(
+        model,
+        architecture=replace(model.architecture, name=word),
+        quantisation=quantisation,
+        hf_id=None,
+        source=f"{model.source}; number format by the name",
+    )
 
 
 def _find_id(word: str) -> str | None:
@@ -97,17 +105,6 @@ def _find_id(word: str) -> str | None:
     bare = re.sub(r"^meta-", "", word, flags=re.IGNORECASE)
     tuned = re.sub(r"-(instruct|chat|it|base|hf)(?=-v[\d.]+$|$)", "", bare, flags=re.IGNORECASE)
     return next((names[_plain(spelling)] for spelling in (word, bare, tuned) if _plain(spelling) in names), None)
-
-
-def _stored_in(model: LanguageModel, weights: str, name: str) -> LanguageModel:
-    quantisation = default_quantisation(model.architecture, find_weight_format(weights))
-    return replace(
-        model,
-        architecture=replace(model.architecture, name=name),
-        quantisation=quantisation,
-        hf_id=None,
-        source=f"{model.source}; number format by the name",
-    )
 
 
 def unknown_model(name: str) -> CapplanError:

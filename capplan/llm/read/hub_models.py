@@ -37,7 +37,10 @@ def model_of_hub(name: HubName) -> LanguageModel:
     repository = find_repository(name)
     files = repository.files
     if name.file or ("config.json" not in files and any(map(_is_gguf, files))):
-        model = _gguf_model(repository, name.file)
+        chosen = _gguf_file(repository, name.file)
+        headers = [_gguf_header(repository, file) for file in gguf_parts(chosen)]
+        stem = PART.sub("", PurePosixPath(chosen).stem)
+        model = model_of_gguf(headers, name=f"{_name(repository)}:{stem}", where=f"{chosen} of {repository.origin}")
     elif "config.json" in files:
         model = _config_model(repository)
     elif "adapter_config.json" in files:
@@ -86,13 +89,6 @@ def _tensors(repository: HubRepository, file: str) -> tuple[StoredTensor, ...]:
     found = parse_safetensors_header(head, file_bytes=head.size_bytes, where=where)
     head.keep()
     return found
-
-
-def _gguf_model(repository: HubRepository, wanted: str) -> LanguageModel:
-    chosen = _gguf_file(repository, wanted)
-    headers = [_gguf_header(repository, file) for file in gguf_parts(chosen)]
-    stem = PART.sub("", PurePosixPath(chosen).stem)
-    return model_of_gguf(headers, name=f"{_name(repository)}:{stem}", where=f"{chosen} of {repository.origin}")
 
 
 def _gguf_header(repository: HubRepository, file: str) -> GgufHeader:

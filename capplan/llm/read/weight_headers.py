@@ -240,7 +240,9 @@ class _GgufReader:
         if length * least > self._left:
             raise self._error(f"an array of {length} entries is longer than the file")
         if kind in _SCALARS and length > _LONGEST_KEPT_ARRAY:
-            self._skip(length * least)
+            count = length * least
+            self._stream.seek(count, 1)
+            self._left -= count
             return length, None
         kept: list[Any] = []
         for _ in range(length):
@@ -284,10 +286,6 @@ class _GgufReader:
             raise self._error("it ends inside its header")
         self._left -= count
         return found
-
-    def _skip(self, count: int) -> None:
-        self._stream.seek(count, 1)
-        self._left -= count
 
     def _error(self, what: str) -> SpecError:
         return SpecError(f"{self._where}: not a sound GGUF file: {what}.")
@@ -352,7 +350,13 @@ def gguf_config(header: GgufHeader, *, where: str) -> dict[str, Any]:
         config["num_local_experts"] = config.pop("num_experts")
         config["intermediate_size"] = config.get("moe_intermediate_size") or config.get("intermediate_size")
     if "kv_lora_rank" in config:
-        _latent(config, where)
+        # Derive the head widths of latent attention, which GGUF states for the compressed and for the rebuilt form.
+        query, value, rope = (config.get(name) for name in ("_query_dim", "_latent_value_dim", "_rope_dim"))
+        if not (isinstance(query, int) and isinstance(value, int) and isinstance(rope, int)):
+            raise SpecError(f"{where}: key_length_mla and value_length_mla must state the widths of latent attention.")
+        config["qk_rope_head_dim"], config["qk_nope_head_dim"], config["v_head_dim"] = rope, query - rope, value
+        config["n_routed_experts"] = config.pop("num_experts", None)
+        config.pop("head_dim", None)
     config["attention_bias"] = "blk.0.attn_q.bias" in names
     return {key: value for key, value in config.items() if value is not None and not key.startswith("_")}
 
@@ -368,13 +372,3 @@ def _sizes(metadata: Mapping[str, Any], family: str, where: str) -> dict[str, An
         if value is not None:
             config[name] = value
     return config
-
-
-def _latent(config: dict[str, Any], where: str) -> None:
-    """Derive the head widths of latent attention, which GGUF states for the compressed and for the rebuilt form."""
-    query, value, rope = (config.get(name) for name in ("_query_dim", "_latent_value_dim", "_rope_dim"))
-    if not (isinstance(query, int) and isinstance(value, int) and isinstance(rope, int)):
-        raise SpecError(f"{where}: key_length_mla and value_length_mla must state the widths of latent attention.")
-    config["qk_rope_head_dim"], config["qk_nope_head_dim"], config["v_head_dim"] = rope, query - rope, value
-    config["n_routed_experts"] = config.pop("num_experts", None)
-    config.pop("head_dim", None)

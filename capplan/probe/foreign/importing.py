@@ -44,7 +44,13 @@ def _load(where: str, *, as_cpu: bool) -> ModuleType:
         raise UsageError(f"there is no file {path}.")
     real = path.resolve()
     if (real.parent / "__init__.py").is_file():
-        root, name = _package_name(real)
+        # The folder that holds a file's outermost package, and the file's dotted name below it.
+        parts = [real.stem] if real.stem != "__init__" else []
+        folder = real.parent
+        while (folder / "__init__.py").is_file():
+            parts.insert(0, folder.name)
+            folder = folder.parent
+        root, name = folder, ".".join(parts)
         return _import_module(name, folder=root, said=str(path), as_cpu=as_cpu)
     name = f"{real.stem}_{hashlib.sha256(str(real).encode()).hexdigest()[:8]}{'' if as_cpu else '_cuda'}"
     if name in sys.modules:
@@ -61,16 +67,6 @@ def _load(where: str, *, as_cpu: bool) -> ModuleType:
         del sys.modules[name]
         raise
     return module
-
-
-def _package_name(path: Path) -> tuple[Path, str]:
-    """Return the folder that holds a file's outermost package, and the file's dotted name below it."""
-    parts = [path.stem] if path.stem != "__init__" else []
-    folder = path.parent
-    while (folder / "__init__.py").is_file():
-        parts.insert(0, folder.name)
-        folder = folder.parent
-    return folder, ".".join(parts)
 
 
 def _import_module(name: str, *, folder: Path, said: str, as_cpu: bool) -> ModuleType:

@@ -56,7 +56,14 @@ def _name(where: torch.device) -> str:
 def others_at_work(device: TorchDevice, *, nvml: Nvml | None) -> str | None:
     """Describe in one sentence who else uses the device; None if nobody does, or if that cannot be known."""
     if device.kind == "cpu":
-        return _busy_host()
+        try:
+            running = int(Path("/proc/loadavg").read_text().split()[3].partition("/")[0]) - 1
+        except (OSError, ValueError, IndexError):
+            return None
+        cores = os.cpu_count() or 1
+        if running <= _BUSY_LOAD * cores:
+            return None
+        return f"{running} other process(es) or threads run on this host's {cores} cores; timings will suffer."
     others = nvml.other_processes() if nvml else ()
     if not others:
         return None
@@ -65,17 +72,6 @@ def others_at_work(device: TorchDevice, *, nvml: Nvml | None) -> str | None:
         for other in others
     )
     return f"{_name(device.torch_device)} is in use by {len(others)} other process(es): {listed}; timings will suffer."
-
-
-def _busy_host() -> str | None:
-    try:
-        running = int(Path("/proc/loadavg").read_text().split()[3].partition("/")[0]) - 1
-    except (OSError, ValueError, IndexError):
-        return None
-    cores = os.cpu_count() or 1
-    if running <= _BUSY_LOAD * cores:
-        return None
-    return f"{running} other process(es) or threads run on this host's {cores} cores; timings will suffer."
 
 
 _ARCHITECTURES = (

@@ -25,18 +25,7 @@ def hoist_constants(model: OnnxModel) -> OnnxModel:
     graph = _without(model.graph, hoisted.keys())
     graph = replace(graph, constants={**graph.constants, **hoisted})
     names = frozenset(constant.name for constant in computed)
-    return replace(model, graph=_renamed(graph, _copies(graph)), computed=names)
-
-
-def _alike(first: Constant, second: Constant) -> bool:
-    """Return True if two constants have the same shape, dtype and values."""
-    if (first.shape, first.dtype) != (second.shape, second.dtype) or (first.values is None) != (second.values is None):
-        return False
-    return first.values is None or numpy.array_equal(first.values, second.values)  # type: ignore[arg-type]  # both have them
-
-
-def _copies(graph: Graph) -> dict[str, str]:
-    """Return the constant behind each name that is only another name for one, as torch.onnx writes tied weights."""
+    # The constant behind each name that is only another name for one, as torch.onnx writes tied weights.
     found: dict[str, str] = {}
     outputs = {port.name for port in graph.outputs}
     for node in graph.nodes:
@@ -44,7 +33,14 @@ def _copies(graph: Graph) -> dict[str, str]:
             source = found.get(node.inputs[0], node.inputs[0])
             if source in graph.constants:
                 found[node.outputs[0]] = source
-    return found
+    return replace(model, graph=_renamed(graph, found), computed=names)
+
+
+def _alike(first: Constant, second: Constant) -> bool:
+    """Return True if two constants have the same shape, dtype and values."""
+    if (first.shape, first.dtype) != (second.shape, second.dtype) or (first.values is None) != (second.values is None):
+        return False
+    return first.values is None or numpy.array_equal(first.values, second.values)  # type: ignore[arg-type]  # both have them
 
 
 def _renamed(graph: Graph, names: Mapping[str, str]) -> Graph:

@@ -97,14 +97,11 @@ def assumed_values(name: str, args: tuple[Any, ...], out: Any) -> tuple[Tensor, 
         return out, torch.tensor(True)
     if is_choice(name, args):
         dim = args[2] if len(args) > 2 else -1
-        return out[1], _in_turn(out[1], dim, args[0].shape[dim])
+        # Spread choices evenly: those of one row differ, those of the next go on from there.
+        moved = out[1].movedim(dim, -1)
+        in_turn = (torch.arange(moved.numel()) % args[0].shape[dim]).reshape(moved.shape).movedim(-1, dim).contiguous()
+        return out[1], in_turn
     return None
-
-
-def _in_turn(like: Tensor, dim: int, alternatives: int) -> Tensor:
-    """Spread choices evenly: those of one row differ, those of the next go on from there."""
-    moved = like.movedim(dim, -1)
-    return (torch.arange(moved.numel()) % alternatives).reshape(moved.shape).movedim(-1, dim).contiguous()
 
 
 def needs_values(overload: Any, args: tuple[Any, ...]) -> bool:

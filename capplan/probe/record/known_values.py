@@ -138,7 +138,9 @@ class KnownValues:
                 return out
         for index in operator.written:
             if index < len(args) and isinstance(args[index], Tensor):
-                self._spoil(args[index])
+                value = getattr(args[index], "_known_value", None)
+                if value is not None:
+                    self._spoiled[value.untyped_storage()._cdata] = value
         if operator.is_foreach_in_place and _lists_agree(args):
             return None
         if operator.returns_first and operator.shape_rule is None and _fits(args):
@@ -238,12 +240,6 @@ class KnownValues:
         if value is None:
             return False
         return not self._spoiled or value.untyped_storage()._cdata not in self._spoiled
-
-    def _spoil(self, tensor: Tensor) -> None:
-        """Forget the value of a tensor that something unknown is written to, and of all its views."""
-        value = getattr(tensor, "_known_value", None)
-        if value is not None:
-            self._spoiled[value.untyped_storage()._cdata] = value
 
     def _assume_output(self, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if self.replay is not None and (answer := self.replay.take(operator.name)) is not None:

@@ -200,7 +200,9 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch lea
             raise NotImplementedError("sparse tensors need their data")  # how many elements they store is in it
         outputs: Sequence[Tensor] = (out,) if isinstance(out, Tensor) else flatten((out,))
         if not outputs:
-            outputs = self._written(operator, args, kwargs)
+            written: list[Any] = [args[index] for index in operator.written if index < len(args)]
+            written += [kwargs[name] for name in operator.written_names if name in kwargs]
+            outputs = tuple(flatten(written))
         name = operator.name
         if name in _WRAPPING:
             return out
@@ -236,11 +238,6 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch lea
             reads.append(tag.storage)
             operands.append(2 * tag.operand + is_weight)
         return tuple(reads), tuple(operands), weight
-
-    def _written(self, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Tensor, ...]:
-        written: list[Any] = [args[index] for index in operator.written if index < len(args)]
-        written += [kwargs[name] for name in operator.written_names if name in kwargs]
-        return tuple(flatten(written))
 
     def append(  # noqa: PLR0917  # called for every op
         self,

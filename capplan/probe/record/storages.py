@@ -140,15 +140,11 @@ def accumulate_in_place(record: Pass, sums: Iterable[int]) -> None:
             kept_in[out] = storage
             record.deaths[storage], record.roles[storage] = record.deaths[out], record.roles[out]
     if kept_in:
-        _drop(record, kept_in)
-
-
-def _drop(record: Pass, kept_in: dict[int, int]) -> None:
-    """Renumber the storages without those that live in another."""
-    kept = [index for index in range(len(record.sizes_bytes)) if index not in kept_in]
-    numbers = {old: new for new, old in enumerate(kept)}
-    numbers |= {out: numbers[storage] for out, storage in kept_in.items()}
-    record.op_reads = [tuple(numbers[index] for index in reads) for reads in record.op_reads]
-    record.op_writes = [tuple(numbers[index] for index in writes) for writes in record.op_writes]
-    for name in ("sizes_bytes", "roles", "births", "deaths"):
-        setattr(record, name, [getattr(record, name)[index] for index in kept])
+        # Renumber the storages without those that live in another.
+        kept = [index for index in range(len(record.sizes_bytes)) if index not in kept_in]
+        numbers = {old: new for new, old in enumerate(kept)}
+        numbers |= {out: numbers[storage] for out, storage in kept_in.items()}
+        record.op_reads = [tuple(numbers[index] for index in reads) for reads in record.op_reads]
+        record.op_writes = [tuple(numbers[index] for index in writes) for writes in record.op_writes]
+        for name in ("sizes_bytes", "roles", "births", "deaths"):
+            setattr(record, name, [getattr(record, name)[index] for index in kept])

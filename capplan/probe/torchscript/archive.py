@@ -78,9 +78,6 @@ class _ArchiveReader:
         constants = self._objects("constants.pkl", "constants/") if "constants.pkl" in self._members else ()
         if not isinstance(constants, list | tuple):
             raise UsageError(f"{self._path}: its constants.pkl holds no list of constants.")
-        return ScriptArchive(sources=self._sources(), root=root, constants=tuple(constants))
-
-    def _sources(self) -> dict[str, str]:
         texts = {}
         for inner, name in self._members.items():
             if inner.startswith("code/") and inner.endswith(".py"):
@@ -89,7 +86,7 @@ class _ArchiveReader:
                     texts[module] = self._content(name, LARGEST_SOURCES_BYTES).decode()
                 except UnicodeDecodeError as error:
                     raise UsageError(f"{self._path}: {inner} is no UTF-8 (byte {error.start}).") from error
-        return texts
+        return ScriptArchive(sources=texts, root=root, constants=tuple(constants))
 
     def _objects(self, inner: str, folder: str) -> Any:
         if self._archive.getinfo(self._members[inner]).file_size > LARGEST_PICKLE_BYTES:
@@ -202,7 +199,10 @@ def _class(name: str, statement: ast.ClassDef) -> ScriptClass:
         if isinstance(member, ast.FunctionDef):
             methods[member.name] = _function(f"{name}.{member.name}", member)
         elif isinstance(member, ast.Assign) and isinstance(member.targets[0], ast.Name):
-            listed[member.targets[0].id] = _names(member.value)
+            items: list[Any] = member.value.elts if isinstance(member.value, ast.List) else []
+            listed[member.targets[0].id] = frozenset(
+                str(item.value) for item in items if isinstance(item, ast.Constant)
+            )
             if base == "Enum":
                 constants[member.targets[0].id] = member.value
         elif isinstance(member, ast.AnnAssign) and isinstance(member.target, ast.Name):
@@ -218,11 +218,6 @@ def _class(name: str, statement: ast.ClassDef) -> ScriptClass:
         constants=constants,
         methods=methods,
     )
-
-
-def _names(value: ast.expr) -> frozenset[str]:
-    items: list[Any] = value.elts if isinstance(value, ast.List) else []
-    return frozenset(str(item.value) for item in items if isinstance(item, ast.Constant))
 
 
 def _function(name: str, statement: ast.FunctionDef) -> ScriptFunction:

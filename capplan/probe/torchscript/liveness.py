@@ -42,7 +42,13 @@ def _block(
 
 def _statement(statement: ast.stmt, live: frozenset[str], found: LastUses, in_loop: frozenset[str]) -> frozenset[str]:
     if isinstance(statement, ast.If):
-        return _branches(statement, live, found, in_loop)
+        before = [_block(branch, live, found, in_loop=in_loop) for branch in (statement.body, statement.orelse)]
+        needed = before[0] | before[1]
+        for branch, own in zip((statement.body, statement.orelse), before, strict=True):
+            if branch:
+                found.dropped_before[id(branch[0])] = frozenset(needed - own - in_loop)
+        tested, _ = _names(statement.test)
+        return needed | tested.keys()
     loads, stores = _names(statement)
     if isinstance(statement, ast.For | ast.While):
         kept = live | loads.keys() | in_loop
@@ -55,16 +61,6 @@ def _statement(statement: ast.stmt, live: frozenset[str], found: LastUses, in_lo
     found.moved[id(statement)] = frozenset(name for name in dead if loads.get(name) == 1)
     found.dropped_after[id(statement)] = dead
     return (live - stores) | loads.keys()
-
-
-def _branches(statement: ast.If, live: frozenset[str], found: LastUses, in_loop: frozenset[str]) -> frozenset[str]:
-    before = [_block(branch, live, found, in_loop=in_loop) for branch in (statement.body, statement.orelse)]
-    needed = before[0] | before[1]
-    for branch, own in zip((statement.body, statement.orelse), before, strict=True):
-        if branch:
-            found.dropped_before[id(branch[0])] = frozenset(needed - own - in_loop)
-    tested, _ = _names(statement.test)
-    return needed | tested.keys()
 
 
 def _names(node: ast.AST) -> tuple[dict[str, int], frozenset[str]]:

@@ -202,7 +202,17 @@ class _Builder:
             if not name or "." in name:
                 raise UsageError(f"{self._where}: {name[:100]!r} is no name of an attribute.")
             if isinstance(value, TensorRecord):
-                self._add_tensor(module, name, value)
+                if name in module.script_class.parameters:
+                    # One parameter for every tensor over the same elements, as tied weights are.
+                    key = (value.storage.key, value.offset, value.shape, value.strides)
+                    if key not in self._parameters:
+                        tensor = empty_weight(value.shape, getattr(torch, value.dtype))
+                        trainable = value.requires_grad and tensor.is_floating_point()
+                        self._parameters[key] = torch.nn.Parameter(tensor, requires_grad=trainable)
+                    module._parameters[name] = self._parameters[key]
+                else:
+                    module._buffers[name] = empty_weight(value.shape, getattr(torch, value.dtype))
+                self._tensors.setdefault(id(value), _Held(module, name))
             elif isinstance(value, ObjectRecord) and _class_of(value, self._sources, self._where).base == "Module":
                 module._modules[name] = self._module(value)
             elif name != "training":
@@ -217,22 +227,6 @@ class _Builder:
             made = ScriptModule(_class_of(record, self._sources, self._where))
             self.fill(made, record)
         return self._modules[id(record)]
-
-    def _add_tensor(self, module: ScriptModule, name: str, record: TensorRecord) -> None:
-        if name in module.script_class.parameters:
-            module._parameters[name] = self._parameter(record)
-        else:
-            module._buffers[name] = empty_weight(record.shape, getattr(torch, record.dtype))
-        self._tensors.setdefault(id(record), _Held(module, name))
-
-    def _parameter(self, record: TensorRecord) -> torch.nn.Parameter:
-        """Return one parameter for every tensor over the same elements, as tied weights are."""
-        key = (record.storage.key, record.offset, record.shape, record.strides)
-        if key not in self._parameters:
-            tensor = empty_weight(record.shape, getattr(torch, record.dtype))
-            trainable = record.requires_grad and tensor.is_floating_point()
-            self._parameters[key] = torch.nn.Parameter(tensor, requires_grad=trainable)
-        return self._parameters[key]
 
     def _plain(self, module: ScriptModule, name: str, value: Any) -> Any:
         if isinstance(value, TensorRecord):

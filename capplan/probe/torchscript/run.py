@@ -259,11 +259,27 @@ class Interpreter:
             case ast.Constant(value=value):
                 return value
             case ast.Name(id=name):
-                return self._name(name, local)
+                if name in local.values:
+                    return local.read(name)
+                if name in _ROOTS:
+                    return _Qualified((name,))
+                if name in _NAMES:
+                    return _NAMES[name]
+                raise ScriptError(f"{name} is not defined")
             case ast.Attribute(value=owner, attr=name):
                 return self._attribute(self._value(owner, local), name)
             case ast.Call():
-                return self._call(node, local)
+                if isinstance(node.func, ast.Name) and node.func.id not in local.values:
+                    return self._builtin(node.func.id, node, local)
+                self._budget.take_steps(STATEMENT_STEPS)
+                called = self._value(node.func, local)
+                args = [self._value(argument, local) for argument in node.args]
+                kwargs = {word.arg: self._value(word.value, local) for word in node.keywords if word.arg is not None}
+                if isinstance(called, _ScriptMethod):
+                    return self._method(called.owner, called.name, args, kwargs)
+                if isinstance(called, _Qualified):
+                    return self._library_call(called, args, kwargs)
+                raise ScriptError(f"{ast.unparse(node.func)[:100]} cannot be called")
             case ast.List(elts=items):
                 self._make_room(len(items))
                 return [self._value(item, local) for item in items]
@@ -294,15 +310,6 @@ class Interpreter:
             raise ScriptError(f"a key of type {type(key).__name__} is not read")
         return key
 
-    def _name(self, name: str, local: "_Frame") -> Any:
-        if name in local.values:
-            return local.read(name)
-        if name in _ROOTS:
-            return _Qualified((name,))
-        if name in _NAMES:
-            return _NAMES[name]
-        raise ScriptError(f"{name} is not defined")
-
     def _attribute(self, owner: Any, name: str) -> Any:
         if isinstance(owner, _Qualified):
             return self._qualified((*owner.path, name))
@@ -328,19 +335,6 @@ class Interpreter:
         if owner is not None and owner.base == "Enum" and path[-1] in owner.constants:
             return EnumMember(owner.name, constant_value(owner.constants[path[-1]], self._budget))
         return _Qualified(path)
-
-    def _call(self, node: ast.Call, local: "_Frame") -> Any:
-        if isinstance(node.func, ast.Name) and node.func.id not in local.values:
-            return self._builtin(node.func.id, node, local)
-        self._budget.take_steps(STATEMENT_STEPS)
-        called = self._value(node.func, local)
-        args = [self._value(argument, local) for argument in node.args]
-        kwargs = {word.arg: self._value(word.value, local) for word in node.keywords if word.arg is not None}
-        if isinstance(called, _ScriptMethod):
-            return self._method(called.owner, called.name, args, kwargs)
-        if isinstance(called, _Qualified):
-            return self._library_call(called, args, kwargs)
-        raise ScriptError(f"{ast.unparse(node.func)[:100]} cannot be called")
 
     def _builtin(self, name: str, node: ast.Call, local: "_Frame") -> Any:
         """Evaluate a call of one of the words of TorchScript's grammar."""
@@ -381,7 +375,12 @@ class Interpreter:
         if root == "ops" and len(rest) == 2:
             namespace, name = rest
             if namespace == "prim":
-                return self._primitive(name, args)
+                self._budget.weigh(*args)
+                if name == "rangelist":
+                    self._budget.take_bytes(NUMBER_BYTES * max(0, args[0]))
+                if name == "tolist" and isinstance(args[0], Tensor):
+                    self._budget.take_bytes(NUMBER_BYTES * args[0].numel())
+                return prim(name, args, device=self._device)
             return self._operator(namespace, name, args, kwargs)
         return self._torch_call(rest[-1], args, kwargs)
 
@@ -412,7 +411,14 @@ class Interpreter:
         first = args[0] if args else None
         if isinstance(first, list | dict | tuple | str) and not kwargs:
             if name in CONTAINERS and not (name in ("add", "mul", "eq", "ne") and isinstance(args[-1], Tensor)):
-                return self._contained(name, args)
+                # Call a function of a list, a dictionary or a text: deep ones walk all within, the others move the
+                # items.
+                if name in DEEP:
+                    self._budget.weigh(*args)
+                elif name not in _BY_PLACE:
+                    self._budget.take_steps(1 + len(args[0]) // 64)
+                value = CONTAINERS[name](*args)
+                return bounded(value) if name in _IN_PLACE else self._made(value)
             if name in TEXTS and isinstance(first, str):
                 self._budget.weigh(*args)
                 if name == "join":
@@ -429,24 +435,6 @@ class Interpreter:
         self._budget.take_nodes(1)
         self._budget.weigh(*args, *kwargs.values())
         return call_operator(namespace, name, args, kwargs, device=self._device)
-
-    def _primitive(self, name: str, args: list[Any]) -> Any:
-        """Evaluate one of TorchScript's own primitives."""
-        self._budget.weigh(*args)
-        if name == "rangelist":
-            self._budget.take_bytes(NUMBER_BYTES * max(0, args[0]))
-        if name == "tolist" and isinstance(args[0], Tensor):
-            self._budget.take_bytes(NUMBER_BYTES * args[0].numel())
-        return prim(name, args, device=self._device)
-
-    def _contained(self, name: str, args: list[Any]) -> Any:
-        """Call a function of a list, a dictionary or a text: deep ones walk all within, the others move the items."""
-        if name in DEEP:
-            self._budget.weigh(*args)
-        elif name not in _BY_PLACE:
-            self._budget.take_steps(1 + len(args[0]) // 64)
-        value = CONTAINERS[name](*args)
-        return bounded(value) if name in _IN_PLACE else self._made(value)
 
     def _made(self, value: Any) -> Any:
         """Charge the memory of a new value of the host, and return the value."""

@@ -53,7 +53,10 @@ def _spectrogram(config: Any, request: InputRequest) -> list[InputSpec]:
         bins = config.decoder_config.feature_size
     if kind == "clap":
         return [InputSpec(shape=(BATCH, Affine(1), Affine(1001), Affine(bins)))]
-    sides = (bins, frames) if _has_bins_first(config) else (frames, bins)
+    whisper_like = isinstance(getattr(_audio_part(config), "max_source_positions", None), int)
+    order = architecture(config.model_type).spectrogram
+    has_bins_first = order is SpectrogramOrder.BINS_FIRST or (whisper_like and order is not SpectrogramOrder.TIME_FIRST)
+    sides = (bins, frames) if has_bins_first else (frames, bins)
     return [InputSpec(shape=(BATCH, *map(Affine, sides)))]
 
 
@@ -73,12 +76,6 @@ def _frames(config: Any, request: InputRequest) -> int:
     if config.model_type == "voxtral_realtime":  # a token of text for each of sound
         return 8 * (request.seq_len or 128)
     return declared.frames or _FRAMES
-
-
-def _has_bins_first(config: Any) -> bool:
-    whisper_like = isinstance(getattr(_audio_part(config), "max_source_positions", None), int)
-    order = architecture(config.model_type).spectrogram
-    return order is SpectrogramOrder.BINS_FIRST or (whisper_like and order is not SpectrogramOrder.TIME_FIRST)
 
 
 _BINS = (

@@ -36,21 +36,23 @@ def read_export(path: Path, providers: Providers, names: GpuNames, *, read_on: d
     """
     reading = Reading(providers=providers, names=names, day=read_on)
     if ".csv" in path.suffixes:
-        return _table(path, reading)
+        # The first lines of a table up to that of its columns, which the two of a title precede at most.
+        above: list[list[str]] = [[]]
+        for line in read_cells(path):
+            above.append(line)
+            if len(line) > 2 or len(above) > _LINES_ABOVE_HEADER:
+                break
+        head = above[-1]
+        if all(name in head for name in skypilot.COLUMNS):
+            return read_catalogue_file(path, reading, provider=skypilot.provider_of(path, reading))
+        if all(name in head for name in aws.OFFER_COLUMNS):
+            return read_offer_file(path, reading)
+        if all(name in head for name in tables.FOCUS_COLUMNS):
+            cells = read_cells(path)
+            found = checked(path, "the columns of a FOCUS bill", lambda: tables.read_focus(next(cells), cells, reading))
+            return Export(rows=found, kind=PriceKind.OBSERVED)
+        return None
     return _document(path, reading) if path.suffix == ".json" else None
-
-
-def _table(path: Path, reading: Reading) -> Export | None:
-    head = _header(read_cells(path))[-1]
-    if all(name in head for name in skypilot.COLUMNS):
-        return read_catalogue_file(path, reading, provider=skypilot.provider_of(path, reading))
-    if all(name in head for name in aws.OFFER_COLUMNS):
-        return read_offer_file(path, reading)
-    if all(name in head for name in tables.FOCUS_COLUMNS):
-        cells = read_cells(path)
-        found = checked(path, "the columns of a FOCUS bill", lambda: tables.read_focus(next(cells), cells, reading))
-        return Export(rows=found, kind=PriceKind.OBSERVED)
-    return None
 
 
 def read_catalogue_file(path: Path, reading: Reading, *, provider: str) -> Export:
@@ -70,16 +72,6 @@ def read_offer_file(path: Path, reading: Reading) -> Export:
     """Read AWS's offer file as CSV, row by row; it is refused when its rows are asked for."""
     rows = checked(path, "the columns of AWS's offer file", lambda: aws.read_offer_table(read_cells(path), reading))
     return Export(rows=rows, kind=PriceKind.READ)
-
-
-def _header(cells: Iterator[list[str]]) -> list[list[str]]:
-    """Return the first lines of a table up to that of its columns, which the two of a title precede at most."""
-    above: list[list[str]] = [[]]
-    for line in cells:
-        above.append(line)
-        if len(line) > 2 or len(above) > _LINES_ABOVE_HEADER:
-            break
-    return above
 
 
 def _document(path: Path, reading: Reading) -> Export:

@@ -121,7 +121,8 @@ def read_oci(document: Mapping[str, Any], reading: Reading) -> Iterator[Found]:
         if item.get("metricName", "").lower() not in ("gpu per hour", "gpu hour") or "Windows" in words:
             yield LeftOut("no price of a GPU by the hour")
             continue
-        machine = _oci_shape(words, reading)
+        # The shape whose GPU a product names; the A100 without v2 is that of 40 GB.
+        machine = reading.machine_in("oci", words.replace(" - v2", "-v2"))
         if machine is None:
             yield LeftOut(f"{words}: no shape of this GPU is known")
             continue
@@ -131,11 +132,6 @@ def read_oci(document: Mapping[str, Any], reading: Reading) -> Iterator[Found]:
                     usd = amount(price["value"]) * machine.gpus
                     row = reading.offer(machine, _PLACES, Term.ON_DEMAND, usd, dated)
                     yield {**row, "currency": local.get("currencyCode", "")}
-
-
-def _oci_shape(words: str, reading: Reading) -> Any:
-    """Return the shape whose GPU a product names; the A100 without v2 is that of 40 GB."""
-    return reading.machine_in("oci", words.replace(" - v2", "-v2"))
 
 
 def read_verda(types: Sequence[Mapping[str, Any]], reading: Reading) -> Iterator[Found]:

@@ -91,7 +91,9 @@ def read_vantage(instances: Sequence[Mapping[str, Any]], reading: Reading) -> It
             if (usd := _positive(prices.get("ondemand"))) is not None:
                 yield {**plain, "price": f"{usd:.10g}"}
             if (usd := _positive(prices.get("spot_avg"))) is not None:
-                yield {**plain, "term": Term.SPOT.value, "price": f"{usd:.10g}", **_zones(prices)}
+                low, high = _positive(prices.get("spot_min")), _positive(prices.get("spot_max"))
+                zones = {} if low is None or high is None else {"zones": f"{low:.10g} {high:.10g}"}
+                yield {**plain, "term": Term.SPOT.value, "price": f"{usd:.10g}", **zones}
             for key, price in (prices.get("reserved") or {}).items():
                 years = _VANTAGE_TERMS.get(key)
                 if years is None:
@@ -99,11 +101,6 @@ def read_vantage(instances: Sequence[Mapping[str, Any]], reading: Reading) -> It
                 elif (usd := _positive(price)) is not None:
                     share = _VANTAGE_UPFRONT[key.partition(".")[2]]
                     yield {**plain, **commitment(usd, 0, years), **({"upfront": f"{share:g}"} if share else {})}
-
-
-def _zones(prices: Mapping[str, Any]) -> Row:
-    low, high = _positive(prices.get("spot_min")), _positive(prices.get("spot_max"))
-    return {} if low is None or high is None else {"zones": f"{low:.10g} {high:.10g}"}
 
 
 def _positive(value: Any) -> float | None:

@@ -139,7 +139,10 @@ def payment_options(
     fleet is the last year's from the first day, as in the procurement report.
     """
     fleets = fleets_by_year(fit, growth_fraction=growth_fraction, years=money.years)[1:]
-    tokens = _tokens_per_year(fit, growth_fraction, money.years) * (use.in_use_fraction if use else 1.0)
+    # The mean output tokens of a year; the load of each year is that of its start.
+    grown = sum((1.0 + growth_fraction) ** year for year in range(money.years)) / money.years
+    tokens_per_year = fit.output_tokens_per_s * _SECONDS_PER_YEAR * grown
+    tokens = tokens_per_year * (use.in_use_fraction if use else 1.0)
     cheapest: dict[Term, tuple[bool, bool, float]] = {}
     by_term: dict[Term, PaymentOption] = {}
     for rent in offers.rents:
@@ -165,12 +168,6 @@ def payment_options(
     if offers.purchase is not None and card is not None:
         options.append(_bought(fit, fleets, offers, money, card=card, tokens=tokens, use=use))
     return tuple(sorted(options, key=lambda option: option.usd_per_year))
-
-
-def _tokens_per_year(fit: DeploymentFit, growth_fraction: float, years: int) -> float:
-    """Return the mean output tokens of a year; the load of each year is that of its start."""
-    grown = sum((1.0 + growth_fraction) ** year for year in range(years)) / years
-    return fit.output_tokens_per_s * _SECONDS_PER_YEAR * grown
 
 
 def _hours(

@@ -78,21 +78,18 @@ def _longest_served(
     if most is not None and most < wanted:
         found = (most, "the longest sequence that the model handles")
     if deployment.sequences_that_fit(found[0]) < 1:
+        # The longest sequence of which one fits in memory, in whole rounds. [tokens]
+        low, high = 1, found[0] // _ROUNDING
+        while low < high:
+            middle = (low + high + 1) // 2
+            fits = deployment.sequences_that_fit(middle * _ROUNDING) >= 1
+            low, high = (middle, high) if fits else (low, middle - 1)
+        fitting_len = low * _ROUNDING
         found = (
-            _fitting_len(deployment, found[0]),
+            fitting_len,
             "the longest sequence that fits in memory; longer ones are refused",
         )
     return found
-
-
-def _fitting_len(deployment: ServingDeployment, most: int) -> int:
-    """Return the longest sequence of which one fits in memory, in whole rounds. [tokens]"""
-    low, high = 1, most // _ROUNDING
-    while low < high:
-        middle = (low + high + 1) // 2
-        fits = deployment.sequences_that_fit(middle * _ROUNDING) >= 1
-        low, high = (middle, high) if fits else (low, middle - 1)
-    return low * _ROUNDING
 
 
 def longest_request(load: TokenLoad, *, is_stated: bool) -> float:

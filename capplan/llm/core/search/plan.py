@@ -59,6 +59,16 @@ def plan_deployments(search: Search) -> DeploymentPlan:
     fits = tuple(fit for fit in settled.fits if not over or search.over_limits(search.words_of(fit), fit) is None)
     rejections = [judgement for judgement in judged.values() if isinstance(judgement, DeploymentRejection)]
     rescued = with_rescues(search, [*rejections, *settled.failed, *over], fits)
+    # Notes on deployments that would be cheaper if a measurement found them faster than estimated.
+    unit = " requests/s" if question.load.concurrency is None else " clients"
+    near_miss_notes = tuple(
+        f"{miss.fit.gpu} with {miss.fit.engine}, {miss.words}, would cost {miss.usd_per_hour:.4g} instead of "
+        f"{fits[0].usd_per_hour:.4g} USD/h: it carries {miss.expected:.3g}{unit} by the estimate, and "
+        f"{miss.best:.3g} at the good end of its 90 % interval; a measurement would decide"
+        for miss in near_misses(fits, question.load, question.limits, certainty=question.certainty_fraction)[
+            :MOST_NEAR_MISSES
+        ]
+    )
     return DeploymentPlan(
         model=architecture.name,
         params=count_parameters(architecture),
@@ -78,7 +88,7 @@ def plan_deployments(search: Search) -> DeploymentPlan:
             *_offer_notes(question, fits),
             *_notes(question),
             *_cost_notes(question, fits),
-            *_near_miss_notes(question, fits),
+            *near_miss_notes,
         ),
         advice=None if fits else advice(question.limits_of_answers, rescued),
     )
@@ -284,19 +294,6 @@ def _cost_notes(question: SearchSpace, fits: tuple[DeploymentFit, ...]) -> tuple
     return (
         f"cost follows the estimated speed: {low:.3g} to {high:.3g} USD per million output tokens in its interval, "
         "so that a measured run of the same deployment may cost less",
-    )
-
-
-def _near_miss_notes(question: SearchSpace, fits: tuple[DeploymentFit, ...]) -> tuple[str, ...]:
-    """Return notes on deployments that would be cheaper if a measurement found them faster than estimated."""
-    unit = " requests/s" if question.load.concurrency is None else " clients"
-    return tuple(
-        f"{miss.fit.gpu} with {miss.fit.engine}, {miss.words}, would cost {miss.usd_per_hour:.4g} instead of "
-        f"{fits[0].usd_per_hour:.4g} USD/h: it carries {miss.expected:.3g}{unit} by the estimate, and "
-        f"{miss.best:.3g} at the good end of its 90 % interval; a measurement would decide"
-        for miss in near_misses(fits, question.load, question.limits, certainty=question.certainty_fraction)[
-            :MOST_NEAR_MISSES
-        ]
     )
 
 

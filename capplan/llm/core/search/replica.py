@@ -109,7 +109,16 @@ class Replica:
         """
         some = times.gap_weights.sum()
         step_s = float((times.gaps_s * times.gap_weights).sum() / some) if some else 0.0
-        lone_s = self._lone_s(arrivals)
+        # The time that each prompt takes on an idle replica, in steps of the token budget. [s]
+        cached = 0.0 if arrivals.cached is None else arrivals.cached
+        prompts = np.maximum(arrivals.prompts - cached, 1.0)
+        budget = self.service.scheduling.token_budget * self.service.kernels.data_parallel
+        if self._lone is None:
+            sizes = np.append(np.geomspace(1.0, budget, 32), budget)
+            self._lone = sizes, step_seconds(self.service, self.demand)(np.zeros_like(sizes), sizes)
+        chunks, table = self._lone
+        full, rest = np.divmod(prompts, budget)
+        lone_s = np.asarray(full * table[-1] + np.where(rest > 0, np.interp(rest, chunks, table), 0.0))
         rules = self.service.scheduling
         waited_s = times.ttft_s - lone_s + (rules.arrival_steps * times.met_work + rules.return_steps) * step_s
         waiting = Waiting(
@@ -126,18 +135,6 @@ class Replica:
             mean_running=times.mean_running / longer,
             busy_fraction=times.busy_fraction / longer,
         )
-
-    def _lone_s(self, arrivals: Arrivals) -> FloatArray:
-        """Return the time that each prompt takes on an idle replica, in steps of the token budget. [s]"""
-        cached = 0.0 if arrivals.cached is None else arrivals.cached
-        prompts = np.maximum(arrivals.prompts - cached, 1.0)
-        budget = self.service.scheduling.token_budget * self.service.kernels.data_parallel
-        if self._lone is None:
-            sizes = np.append(np.geomspace(1.0, budget, 32), budget)
-            self._lone = sizes, step_seconds(self.service, self.demand)(np.zeros_like(sizes), sizes)
-        chunks, table = self._lone
-        full, rest = np.divmod(prompts, budget)
-        return np.asarray(full * table[-1] + np.where(rest > 0, np.interp(rest, chunks, table), 0.0))
 
 
 def request_demand(deployment: ServingDeployment, constants: Constants, load: TokenLoad, *, capacity: float) -> Demand:

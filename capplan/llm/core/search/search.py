@@ -403,7 +403,12 @@ class Search:
 
     def _probed(self, sizing: "ReplicaSizing", needed: int) -> "tuple[ReplicaSizing, BrokenLimit | None]":
         """Simulate a deployment with so many replicas beside the redundancy."""
-        answer = self._simulate(sizing.replica, needed + self.question.redundancy)
+        replicas = needed + self.question.redundancy
+        load = self.question.load
+        rate = None if load.rate_per_s is None else load.rate_per_s / replicas
+        clients = None if load.concurrency is None else max(1.0, load.concurrency / replicas)
+        shared = replace(load, rate_per_s=rate, concurrency=clients)
+        answer = sizing.replica.simulate(shared, limits=self.question.limits, requests=SIMULATED_REQUESTS)
         broken = self._broken(answer, sizing.replica.deployment)
         if broken is not None:
             return replace(sizing, too_few=needed), broken
@@ -466,13 +471,6 @@ class Search:
         ease = _TOLERANCE if limits.statistic is Statistic.MEAN else 1.0
         ttft, tpot, e2e = (times.at(limits.statistic) / ease for times in (answer.ttft_s, answer.tpot_s, answer.e2e_s))
         return broken_limit(ttft, tpot, e2e, limits)
-
-    def _simulate(self, replica: Replica, replicas: int) -> LoadAnswer:
-        load = self.question.load
-        rate = None if load.rate_per_s is None else load.rate_per_s / replicas
-        clients = None if load.concurrency is None else max(1.0, load.concurrency / replicas)
-        shared = replace(load, rate_per_s=rate, concurrency=clients)
-        return replica.simulate(shared, limits=self.question.limits, requests=SIMULATED_REQUESTS)
 
     def _with_simulation(
         self, deployment: ServingDeployment, fit: DeploymentFit, needed: int, answer: LoadAnswer

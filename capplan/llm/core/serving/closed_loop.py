@@ -142,7 +142,15 @@ class _LoopState:
     def __init__(self, loop: ClosedLoop, grid: StepGrid) -> None:
         self.loop, self.grid = loop, grid
         self.total = loop.clients * loop.waves
-        self.prompts, self.answers = _lengths(loop)
+        # Draw the prompts and answers of all requests; drifting clients end their first answers a step apart.
+        rng = np.random.default_rng(0)
+        factors = rng.uniform(1.0 - loop.spread, 1.0 + loop.spread, (loop.clients * loop.waves, 2))
+        answers = factors[:, 1] * loop.output_len
+        if loop.drifts:
+            apart = np.arange(loop.clients) - (loop.clients - 1) / 2
+            answers[: loop.clients] += apart * min(1.0, loop.output_len / loop.clients)
+        prompts = np.maximum(1.0, factors[:, 0] * loop.input_len)
+        self.prompts, self.answers = prompts.tolist(), np.maximum(2, np.round(answers)).astype(int).tolist()
         self.arrived, self.first, self.done = ([0.0] * self.total for _ in range(3))
         self.sent_at = [_BEFORE] * self.total
         self.now, self.step, self.iteration = 0.0, 0, 0
@@ -174,13 +182,27 @@ class _LoopState:
         )
 
     def _advance(self) -> None:
-        self._evict()
+        while self.loop.evicts and len(self.running) > 1 and self._is_full():
+            newest = max(self.running, key=lambda item: item[1])
+            self.running.remove(newest)
+            heapq.heapify(self.running)
+            self._put_back(newest[1], owed=newest[0] - self.step)
         finished, chunk = self._admit()
         before = self.now
         if chunk:
-            self._prefill(chunk)
+            decoding = len(self.running) if self.loop.mixes else 0
+            self.now += self.grid.at(decoding, chunk)
+            if self.loop.mixes:
+                self._pass_steps(1)
+            else:
+                self.iteration += 1
         else:
-            self._decode()
+            # Run steps without prompts until something changes; an idle engine only waits for answers to be returned.
+            steps = 1
+            if self.running:
+                steps = self._steps_to_change()
+                self.now += steps * self.grid.at(len(self.running), 0.0)
+            self._pass_steps(steps)
         if self.is_full:
             self.queued_s += (self.now - before) * len(self.waiting)
         for request in finished:
@@ -189,22 +211,6 @@ class _LoopState:
             heapq.heappush(self.running, (self.step + self.owed[request] - 1, request))
         self._complete()
         self._return()
-
-    def _prefill(self, chunk: float) -> None:
-        decoding = len(self.running) if self.loop.mixes else 0
-        self.now += self.grid.at(decoding, chunk)
-        if self.loop.mixes:
-            self._pass_steps(1)
-        else:
-            self.iteration += 1
-
-    def _decode(self) -> None:
-        """Run steps without prompts until something changes; an idle engine only waits for answers to be returned."""
-        steps = 1
-        if self.running:
-            steps = self._steps_to_change()
-            self.now += steps * self.grid.at(len(self.running), 0.0)
-        self._pass_steps(steps)
 
     def _steps_to_change(self) -> int:
         """Return how many steps pass until an answer ends, a request is seen, or memory is full."""
@@ -256,14 +262,6 @@ class _LoopState:
         idle = not self.running and not self.held_tokens
         return idle or not need or self.held_tokens + need + len(self.running) <= self.loop.pool_tokens
 
-    def _evict(self) -> None:
-        """Preempt the newest running requests while memory cannot take another token of each."""
-        while self.loop.evicts and len(self.running) > 1 and self._is_full():
-            newest = max(self.running, key=lambda item: item[1])
-            self.running.remove(newest)
-            heapq.heapify(self.running)
-            self._put_back(newest[1], owed=newest[0] - self.step)
-
     def _is_full(self) -> bool:
         return self.held_tokens + len(self.running) > self.loop.pool_tokens
 
@@ -289,22 +287,7 @@ class _LoopState:
                 continue
             self.done[request] = self.now
             if self.sent < self.total:
-                self._send()
-
-    def _send(self) -> None:
-        self.arrived[self.sent], self.sent_at[self.sent] = self.now, self.iteration
-        self.met_work += bool(self.running or self.waiting)
-        self.waiting.append(self.sent)
-        self.sent += 1
-
-
-def _lengths(loop: ClosedLoop) -> tuple[list[float], list[int]]:
-    """Draw the prompts and answers of all requests; drifting clients end their first answers a step apart."""
-    rng = np.random.default_rng(0)
-    factors = rng.uniform(1.0 - loop.spread, 1.0 + loop.spread, (loop.clients * loop.waves, 2))
-    answers = factors[:, 1] * loop.output_len
-    if loop.drifts:
-        apart = np.arange(loop.clients) - (loop.clients - 1) / 2
-        answers[: loop.clients] += apart * min(1.0, loop.output_len / loop.clients)
-    prompts = np.maximum(1.0, factors[:, 0] * loop.input_len)
-    return prompts.tolist(), np.maximum(2, np.round(answers)).astype(int).tolist()
+                self.arrived[self.sent], self.sent_at[self.sent] = self.now, self.iteration
+                self.met_work += bool(self.running or self.waiting)
+                self.waiting.append(self.sent)
+                self.sent += 1

@@ -172,7 +172,20 @@ def followed_fit(table: Tabulated, vector: FloatArray) -> FullFit:
     constants = table.layout.view(vector)
     followed = _follow(table.observations, constants)
     items = [table.observations[place] for place in table.closed]
-    return FullFit(vector, followed, _corrections(items, followed, table.logs(vector), constants))
+    # Compute by what logarithm stepped loops, finite offline runs and power limits differ from closed forms.
+    closed = table.logs(vector)
+    found = np.zeros(len(items))
+    for index, item in enumerate(items):
+        if item.case.serving is Serving.CLOSED_LOOP:
+            found[index] = np.log(followed.loops[id(item.case)].tpot_s) - closed[index]
+        elif _is_finite(item.case):
+            found[index] = np.log(followed.finite_tokens_per_s[id(item.case)]) - closed[index]
+        elif item.case.machine.cap is not None:
+            # The logarithm by which a power limit changes an answer.
+            freely = replace(item.case, machine=replace(item.case.machine, cap=None))
+            limited, free = (metric_of(answer(case, constants), item.metric) for case in (item.case, freely))
+            found[index] = float(np.log(limited / free))
+    return FullFit(vector, followed, found)
 
 
 def fit_constants(table: Tabulated) -> FullFit:
@@ -387,28 +400,6 @@ def _service(case: ServingCase, constants: Constants) -> ServedDeployment:
     return ServedDeployment(kernels=case.kernels, machine=case.machine, engine=case.engine, constants=constants)
 
 
-def _corrections(
-    items: Sequence[Observation], followed: Followed, closed: FloatArray, constants: Constants
-) -> FloatArray:
-    """Compute by what logarithm stepped loops, finite offline runs and power limits differ from closed forms."""
-    found = np.zeros(len(items))
-    for index, item in enumerate(items):
-        if item.case.serving is Serving.CLOSED_LOOP:
-            found[index] = np.log(followed.loops[id(item.case)].tpot_s) - closed[index]
-        elif _is_finite(item.case):
-            found[index] = np.log(followed.finite_tokens_per_s[id(item.case)]) - closed[index]
-        elif item.case.machine.cap is not None:
-            found[index] = _under_limit(item, constants)
-    return found
-
-
-def _under_limit(item: Observation, constants: Constants) -> float:
-    """Return the logarithm by which a power limit changes an answer."""
-    freely = replace(item.case, machine=replace(item.case.machine, cap=None))
-    limited, free = (metric_of(answer(case, constants), item.metric) for case in (item.case, freely))
-    return float(np.log(limited / free))
-
-
 def _waiting_moved(table: Tabulated, base: FullFit, vector: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return the parts of all times to the first token [row, part], and what is known of them, with other constants.
 
@@ -457,20 +448,14 @@ def _fit_waiting(table: Tabulated, base: FullFit, vector: FloatArray, kept: Bool
             mean=table.prior.mean[which],
             deviation=table.prior.deviation[which],
         )
-    for engine, terms in _unwaited(table, groups):
+    # The generations of engines and kinds of arrivals of which no time to the first token is kept.
+    every = [(engine, waiting_names(in_step=in_step)) for engine in table.layout.engines for in_step in (True, False)]
+    for engine, terms in [group for group in every if group not in groups]:
         near = next((name for name, of in groups if of == terms and name.split()[0] == engine.split()[0]), None)
         which = [names.index(f"engine/{engine}/{name}") for name in terms]
         neighbour = None if near is None else [names.index(f"engine/{near}/{name}") for name in terms]
         fitted[which] = table.prior.mean[which] if neighbour is None else fitted[neighbour]
     return fitted
-
-
-def _unwaited(
-    table: Tabulated, groups: Mapping[tuple[str, tuple[str, ...]], Sequence[int]]
-) -> list[tuple[str, tuple[str, ...]]]:
-    """Return the generations of engines and kinds of arrivals of which no time to the first token is kept."""
-    every = [(engine, waiting_names(in_step=in_step)) for engine in table.layout.engines for in_step in (True, False)]
-    return [group for group in every if group not in groups]
 
 
 def _fit_sum(

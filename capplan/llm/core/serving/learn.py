@@ -190,7 +190,10 @@ def hold_out(runs: Sequence[LearntRun], table: Tabulated, fit: FullFit, *, split
         kept = np.ones(len(runs), dtype=bool)
         kept[members] = False
         if " and " in split:
-            kept &= _shares_neither(runs, split, group)
+            names = list(zip(split.split(" and "), group.split(", "), strict=True))
+            own = {"architecture": "architecture", "engine": "engine_name", "gpu": "gpu", "family": "family"}
+            shares_neither = np.array([all(getattr(run, own[by]) != name for by, name in names) for run in runs])
+            kept &= shares_neither
         if kept.mean() < _LEAST_KEPT:
             continue
         errors = np.log(table.predict(fit, table.fit(fit, kept))) - observed
@@ -205,13 +208,6 @@ def hold_out(runs: Sequence[LearntRun], table: Tabulated, fit: FullFit, *, split
         tuple(item for part in parts for item in part.evidence),
         np.concatenate([part.group for part in parts]),
     )
-
-
-def _shares_neither(runs: Sequence[LearntRun], split: str, group: str) -> BoolArray:
-    """Return the runs that share none of the names of a group of two."""
-    names = list(zip(split.split(" and "), group.split(", "), strict=True))
-    own = {"architecture": "architecture", "engine": "engine_name", "gpu": "gpu", "family": "family"}
-    return np.array([all(getattr(run, own[by]) != name for by, name in names) for run in runs])
 
 
 @dataclass(frozen=True, slots=True)

@@ -83,7 +83,16 @@ def _continuous(
     context = requests.input_len + requests.output_len / 2
     room = np.maximum(requests.token_budget - per_pass, requests.token_budget / 8)
     chunk = np.minimum(np.maximum(prompt, batch / data * prompt / max(requests.output_len, 1.0)), room)
-    mixed = _prompt_load(requests, chunk=chunk, decoding=per_pass if mixes else 0.0 * per_pass, context=context)
+    past = requests.cached_len + np.maximum(0.0, (requests.prefill_len - chunk) / 2)
+    mixed = Load.of(
+        decoding=per_pass if mixes else 0.0 * per_pass,
+        context=context,
+        answered=requests.output_len,
+        prefilled=chunk,
+        prompts=np.maximum(chunk / requests.prefill_len, 1e-6),
+        past=past,
+        drafted=requests.drafted,
+    )
     waits = np.maximum(others, 0.0) / data / max(requests.output_len, 1.0) * lockstep
     return TwoSteps(
         decode=Load.of(decoding=per_pass, context=context, answered=requests.output_len),
@@ -92,19 +101,6 @@ def _continuous(
         prefills=waits * prompt / chunk,
         beside=1.0 if mixes else 0.0,
         shared=True,
-    )
-
-
-def _prompt_load(requests: Requests, *, chunk: FloatArray, decoding: FloatArray, context: float) -> Load:
-    past = requests.cached_len + np.maximum(0.0, (requests.prefill_len - chunk) / 2)
-    return Load.of(
-        decoding=decoding,
-        context=context,
-        answered=requests.output_len,
-        prefilled=chunk,
-        prompts=np.maximum(chunk / requests.prefill_len, 1e-6),
-        past=past,
-        drafted=requests.drafted,
     )
 
 

@@ -159,7 +159,15 @@ class ReplicaState:
             self._spend(step_s, decoding)
             self.stall_s += step_s if decoding else 0.0
         for request in finished:
-            self._start(request)
+            if self.first[request] == inf:
+                self.first[request] = self.now
+            self.given[request] += 1
+            self.used += 1.0 if self.admission.preempts else 0.0
+            steps = ceil_guarded((self.answers[request] - self.given[request]) / self.admission.tokens_per_step)
+            self.started[request] = self.step
+            self.newest.append(request)
+            self.finish[request] = self.step + steps
+            heapq.heappush(self.running, (self.step + steps, request))
         if self.running and self.running[0][0] <= self.step:
             self._complete()
 
@@ -183,18 +191,6 @@ class ReplicaState:
         if steps:
             self.gaps.append(step_s / per_step)
             self.weights.append(decoding * steps * per_step)
-
-    def _start(self, request: int) -> None:
-        """Emit the token that the end of a prefill yields, and start decoding the sequence."""
-        if self.first[request] == inf:
-            self.first[request] = self.now
-        self.given[request] += 1
-        self.used += 1.0 if self.admission.preempts else 0.0
-        steps = ceil_guarded((self.answers[request] - self.given[request]) / self.admission.tokens_per_step)
-        self.started[request] = self.step
-        self.newest.append(request)
-        self.finish[request] = self.step + steps
-        heapq.heappush(self.running, (self.step + steps, request))
 
     def _complete(self) -> None:
         while self.running and self.running[0][0] <= self.step:
@@ -220,7 +216,9 @@ class ReplicaState:
     def _decode(self, decoding: int, factor: float) -> None:
         """Decode until a sequence completes, the cache is full, or a request arrives that there is room for."""
         step_s = factor * self.grid.at(decoding, 0.0)
-        steps = self._next_completion() - self.step
+        while self.running[0][1] not in self.started or self.running[0][0] != self.finish[self.running[0][1]]:
+            heapq.heappop(self.running)
+        steps = self.running[0][0] - self.step
         free = self.admission.pool_tokens - self.used
         if self.grows and free < steps * decoding * self.grows:
             steps = int(free / (decoding * self.grows))
@@ -232,11 +230,6 @@ class ReplicaState:
             steps = ceil(until)
         self._pass(step_s, decoding=decoding, steps=max(1, steps))
 
-    def _next_completion(self) -> int:
-        while self.running[0][1] not in self.started or self.running[0][0] != self.finish[self.running[0][1]]:
-            heapq.heappop(self.running)
-        return self.running[0][0]
-
     def _is_full(self) -> bool:
         """Return True if the cache does not hold another token of each of several running sequences."""
         running = len(self.started)
@@ -245,25 +238,20 @@ class ReplicaState:
     def _make_room(self) -> bool:
         """Preempt the newest sequences until the others can take a step; one always stays."""
         while self._is_full():
-            self._preempt(self._newest())
+            while self.newest[-1] not in self.started:
+                self.newest.pop()
+            # Free the tokens of a sequence; its prompt and what it has given are computed again before it goes on.
+            request = self.newest.pop()
+            grown = int((self.step - self.started[request]) * self.admission.tokens_per_step)
+            self.used -= self._tokens(request)
+            self.given[request] = min(self.given[request] + grown, self.answers[request] - 1)
+            self.left[request] = self.prompts[request] + self.given[request]
+            self.admitted[request] = False
+            del self.started[request]
+            partly = self.waiting and self.admitted[self.waiting[0]]
+            self.waiting.insert(1 if partly else 0, request)
+            self.preemptions += 1
         return True
-
-    def _newest(self) -> int:
-        while self.newest[-1] not in self.started:
-            self.newest.pop()
-        return self.newest.pop()
-
-    def _preempt(self, request: int) -> None:
-        """Free the tokens of a sequence; its prompt and what it has given are computed again before it goes on."""
-        grown = int((self.step - self.started[request]) * self.admission.tokens_per_step)
-        self.used -= self._tokens(request)
-        self.given[request] = min(self.given[request] + grown, self.answers[request] - 1)
-        self.left[request] = self.prompts[request] + self.given[request]
-        self.admitted[request] = False
-        del self.started[request]
-        partly = self.waiting and self.admitted[self.waiting[0]]
-        self.waiting.insert(1 if partly else 0, request)
-        self.preemptions += 1
 
     def _admit(self) -> tuple[list[int], float]:
         """Process prompt tokens of waiting requests in order of arrival, and return those whose prompts end."""

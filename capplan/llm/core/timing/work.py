@@ -45,17 +45,6 @@ class WeightKernel:
     moe: KernelClass
 
 
-def _weight_only(weight_bytes: float) -> WeightKernel:
-    wide = weight_bytes > 0.8
-    return WeightKernel(
-        weight_bytes=weight_bytes,
-        input_bytes=2.0,
-        arithmetic=Arithmetic.HALF,
-        gemm=KernelClass.GEMM_W8A16 if wide else KernelClass.GEMM_W4A16,
-        moe=KernelClass.MOE_W8A16 if wide else KernelClass.MOE_W4A16,
-    )
-
-
 def _low(weight_bytes: float, input_bytes: float, arithmetic: Arithmetic, *classes: KernelClass) -> WeightKernel:
     return WeightKernel(
         weight_bytes=weight_bytes, input_bytes=input_bytes, arithmetic=arithmetic, gemm=classes[0], moe=classes[1]
@@ -87,7 +76,15 @@ def weight_kernel(quantisation: Quantisation, role: WeightRole, *, units: Set[Ar
     kernel = _KERNELS.get(stored.name)
     if kernel is not None and kernel.arithmetic in units:
         return kernel
-    emulated = _weight_only(bits / 8)
+    weight_bytes = bits / 8
+    wide = weight_bytes > 0.8
+    emulated = WeightKernel(
+        weight_bytes=weight_bytes,
+        input_bytes=2.0,
+        arithmetic=Arithmetic.HALF,
+        gemm=KernelClass.GEMM_W8A16 if wide else KernelClass.GEMM_W4A16,
+        moe=KernelClass.MOE_W8A16 if wide else KernelClass.MOE_W4A16,
+    )
     return replace(emulated, moe=KernelClass.MOE_MXFP4_A16) if stored.name == "mxfp4" else emulated
 
 
@@ -323,13 +320,21 @@ def step_work(kernels: Kernels, load: Load) -> StepWork:
         *(_state_update(item, load) for item in kernels.states),
         *(_state_scan(item, load) for item in kernels.states),
     ]
+    weighted: list[Product | ExpertProduct] = [*kernels.products, *kernels.experts]
+    others = _classes(kernels)[len(weighted) :]
+    arithmetic = [item.arithmetic for item in weighted] + [_ARITHMETIC.get(item, Arithmetic.HALF) for item in others]
+    # By what factor padding multiplies the FLOPs of each kernel [step, kernel]: 1 but for experts.
+    padding = np.ones((*load.tokens.shape, len(columns)))
+    for index, item in enumerate(kernels.experts, start=len(kernels.products)):
+        rows, touched = _expert_rows(item, load.tokens, kernels.data_parallel)
+        padding[..., index] = padded_rows(rows=rows, experts=touched) / np.maximum(rows, 1e-9)
     return StepWork(
         flops=np.stack([column[0] for column in columns], axis=-1),
-        padding=_padding(kernels, load, columns=len(columns)),
+        padding=padding,
         traffic_bytes=np.stack([column[1] for column in columns], axis=-1),
         count=np.stack([np.broadcast_to(column[2], load.tokens.shape) for column in columns], axis=-1),
         kernel_class=np.array([_INDEX[item] for item in _classes(kernels)]),
-        arithmetic=tuple(_arithmetic(kernels)),
+        arithmetic=tuple(arithmetic),
     )
 
 
@@ -355,12 +360,6 @@ _ARITHMETIC = {
     KernelClass.SSM_UPDATE: Arithmetic.VECTOR,
 }
 """Arithmetic of kernels without weights; all others of them compute in 16 bits."""
-
-
-def _arithmetic(kernels: Kernels) -> Sequence[Arithmetic]:
-    weighted: list[Product | ExpertProduct] = [*kernels.products, *kernels.experts]
-    others = _classes(kernels)[len(weighted) :]
-    return [item.arithmetic for item in weighted] + [_ARITHMETIC.get(item, Arithmetic.HALF) for item in others]
 
 
 _Column = tuple[FloatArray, FloatArray, FloatArray]
@@ -390,15 +389,6 @@ def padded_rows(*, rows: FloatArray, experts: FloatArray) -> FloatArray:
     """
     each = rows / np.maximum(experts, 1e-9)
     return np.asarray(rows + experts * np.minimum(_SMALLEST_TILE / 2 + each, _LARGEST_TILE / 2))
-
-
-def _padding(kernels: Kernels, load: Load, *, columns: int) -> FloatArray:
-    """Return by what factor padding multiplies the FLOPs of each kernel [step, kernel]: 1 but for experts."""
-    padding = np.ones((*load.tokens.shape, columns))
-    for index, item in enumerate(kernels.experts, start=len(kernels.products)):
-        rows, touched = _expert_rows(item, load.tokens, kernels.data_parallel)
-        padding[..., index] = padded_rows(rows=rows, experts=touched) / np.maximum(rows, 1e-9)
-    return padding
 
 
 def _expert_rows(item: ExpertProduct, tokens: FloatArray, data_parallel: int) -> tuple[FloatArray, FloatArray]:

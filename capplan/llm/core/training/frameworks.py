@@ -262,7 +262,12 @@ def find_framework(name: str, *, version: str | None = None, month: str | None =
     """
     if version is not None and not _VERSION.fullmatch(version):
         raise UsageError(f"the release {version!r} of {name} is not numbers between dots, such as 0.6.")
-    found = _by_name(name)
+    word = name.strip().lower()
+    word = _ALIASES.get(word, word)
+    known = {framework.name: framework for framework in FRAMEWORKS}
+    if word not in known:
+        raise UnknownNameError("framework of training", name, tuple(known), hint=f"Known: {', '.join(known)}.")
+    found = known[word]
     for change in found.earlier:
         is_before = month is not None and month < change.before_month
         if version is not None:
@@ -271,12 +276,3 @@ def find_framework(name: str, *, version: str | None = None, month: str | None =
             release = f"{found.name} {version}" if version else f"{found.name} of {month}"
             return replace(found, **change.facts, release=release)
     return found
-
-
-def _by_name(name: str) -> TrainingFramework:
-    word = name.strip().lower()
-    word = _ALIASES.get(word, word)
-    known = {framework.name: framework for framework in FRAMEWORKS}
-    if word not in known:
-        raise UnknownNameError("framework of training", name, tuple(known), hint=f"Known: {', '.join(known)}.")
-    return known[word]

@@ -79,7 +79,17 @@ def price_training(
     if tokens is None:
         return PricedTraining(estimate=estimate, run=None, offer=offer, usd=None, campaign_usd=None, energy_j=None)
     run = plan_run(job, step_s=estimate.step_s, tokens=tokens, reliability=terms.reliability, campaign=campaign)
-    power = _power_w(estimate, law)
+    # The mean power of one GPU: its FLOPs by format, and the traffic of what pointwise operators move.
+    gpu, step = estimate.memory.gpu, estimate.step
+    kind = matmul_peak(gpu, estimate.job.compute) or PeakKind.FP16
+    time_s = estimate.step_s.expected
+    moving_s = min(time_s, step.pointwise_s + step.loss_s + step.optimizer_s)
+    work = CardWork(
+        traffic_bytes=moving_s * gpu.memory_bandwidth_bytes_per_s,
+        flops={kind: estimate.rates.hardware_flops_per_s * time_s},
+        time_s=time_s,
+    )
+    power = step_power_w(gpu, work, law)
     energy = energy_j(power, run.wall_s.expected * job.layout.gpus) if power else None
     gpus = job.layout.gpus
     return PricedTraining(
@@ -90,20 +100,6 @@ def price_training(
         campaign_usd=money_usd(run.campaign_gpu_hours, offer, gpus=gpus) if offer else None,
         energy_j=energy,
     )
-
-
-def _power_w(estimate: TrainingEstimate, law: PowerLaw) -> Interval | None:
-    """Return the mean power of one GPU: its FLOPs by format, and the traffic of what pointwise operators move."""
-    gpu, step = estimate.memory.gpu, estimate.step
-    kind = matmul_peak(gpu, estimate.job.compute) or PeakKind.FP16
-    time_s = estimate.step_s.expected
-    moving_s = min(time_s, step.pointwise_s + step.loss_s + step.optimizer_s)
-    work = CardWork(
-        traffic_bytes=moving_s * gpu.memory_bandwidth_bytes_per_s,
-        flops={kind: estimate.rates.hardware_flops_per_s * time_s},
-        time_s=time_s,
-    )
-    return step_power_w(gpu, work, law)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -41,22 +41,18 @@ class Dataset:
         """Return the tokens that pass the model, padding included; None where no size is stated."""
         if self.samples is not None:
             if self.lengths:
-                length = self._padded_length(sequence_tokens, 1 if self.is_packed else micro_batch)
+                # The expected longest of some samples drawn at random, each cut to a sequence. [tokens] Of n equally
+                # frequent lengths in ascending order, the i-th is the longest of b draws with (i/n)^b − ((i−1)/n)^b.
+                together = 1 if self.is_packed else micro_batch
+                count = len(self.lengths)
+                length = math.fsum(
+                    min(length, sequence_tokens) * ((index / count) ** together - ((index - 1) / count) ** together)
+                    for index, length in enumerate(self.lengths, start=1)
+                )
             else:
                 length = (self.mean_tokens or sequence_tokens) if self.is_packed else sequence_tokens
             return self.samples * min(float(sequence_tokens), length) * self.epochs
         return None if self.tokens is None else self.tokens * self.epochs
-
-    def _padded_length(self, sequence_tokens: int, together: int) -> float:
-        """Return the expected longest of some samples drawn at random, each cut to a sequence. [tokens]
-
-        Of n equally frequent lengths in ascending order, the i-th is the longest of b draws with (i/n)^b − ((i−1)/n)^b.
-        """
-        count = len(self.lengths)
-        return math.fsum(
-            min(length, sequence_tokens) * ((index / count) ** together - ((index - 1) / count) ** together)
-            for index, length in enumerate(self.lengths, start=1)
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -47,24 +47,20 @@ def read_mixers(fields: Fields, traits: Traits, *, layer_count: int) -> list[Mix
         if kinds is not None and kinds[index] in ("linear_attention", "mamba"):
             mixers.append(read_mamba(fields) if fields.has("mamba_n_heads") else _delta_net(fields))
         elif kinds is not None and kinds[index] == "minimax_m3_sparse":
-            mixers.append(replace(attention, indexer=_block_indexer(fields)))
+            # MiniMax-M3's selector of blocks; published configurations state it in an object with its own names.
+            stated = fields.object("sparse_attention_config")
+            names = ("index_n_heads", "index_head_dim", "index_topk_blocks", "index_block_size")
+            if stated is not None:
+                names = ("sparse_num_index_heads", "sparse_index_dim", "sparse_topk_blocks", "sparse_block_size")
+            heads, width, blocks, block = map((stated or fields).size, names)
+            fields.understood("index_local_blocks")
+            mixers.append(replace(attention, indexer=Indexer(heads=heads, head_dim=width, top_k=blocks * block)))
         elif is_local:
             mixers.append(_windowed_attention(attention, window, fields, traits))
         else:
             mixers.append(_global_attention(attention, fields, traits))
     _apply_layer_sizes(mixers, fields, traits)
     return _share_caches(mixers, fields, kinds, layer_count)
-
-
-def _block_indexer(fields: Fields) -> Indexer:
-    """Return MiniMax-M3's selector of blocks; published configurations state it in an object with its own names."""
-    stated = fields.object("sparse_attention_config")
-    names = ("index_n_heads", "index_head_dim", "index_topk_blocks", "index_block_size")
-    if stated is not None:
-        names = ("sparse_num_index_heads", "sparse_index_dim", "sparse_topk_blocks", "sparse_block_size")
-    heads, width, blocks, block = map((stated or fields).size, names)
-    fields.understood("index_local_blocks")
-    return Indexer(heads=heads, head_dim=width, top_k=blocks * block)
 
 
 _PATTERNS = (

@@ -154,7 +154,12 @@ def _layers(fields: Fields, traits: Traits) -> tuple[Layer, ...]:
     if count > MOST_LAYERS:
         raise fields.error(f"num_hidden_layers {count} is above {MOST_LAYERS}")
     if traits.layout is LayerLayout.BLOCKS:
-        return _block_layers(fields, count)
+        # The layers of a pruned Llama (Nemotron NAS), each of which has sizes of its own.
+        hidden, heads = fields.size("hidden_size"), fields.size("num_attention_heads")
+        return tuple(
+            _pruned_layer(block, hidden=hidden, heads=heads, head_width=head_dim(fields))
+            for block in fields.objects("block_configs", length=count)
+        )
     mixers = read_mixers(fields, traits, layer_count=count)
     mlps = read_mlps(fields, traits, layer_count=count)
     if fields.flag("use_double_wide_mlp"):
@@ -224,15 +229,6 @@ def _pattern_layers(fields: Fields, traits: Traits) -> tuple[Layer, ...]:
             mlp = read_experts(fields, traits) if kind == "moe" else read_dense(fields, traits)
         built[kind] = Layer(mixer=mixer, mlp=mlp, norm_parameters=hidden)
     return tuple(built[kind] for kind in kinds)
-
-
-def _block_layers(fields: Fields, count: int) -> tuple[Layer, ...]:
-    """Return the layers of a pruned Llama (Nemotron NAS), each of which has sizes of its own."""
-    hidden, heads = fields.size("hidden_size"), fields.size("num_attention_heads")
-    return tuple(
-        _pruned_layer(block, hidden=hidden, heads=heads, head_width=head_dim(fields))
-        for block in fields.objects("block_configs", length=count)
-    )
 
 
 def _pruned_layer(block: Fields, *, hidden: int, heads: int, head_width: int) -> Layer:

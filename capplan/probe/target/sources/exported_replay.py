@@ -69,7 +69,11 @@ class ExportedModule(torch.nn.Module):
         made: dict[str, torch.Tensor] = {}
         for weight in weights.values():
             if weight.storage not in made:
-                made[weight.storage] = _make(weight)
+                tensor = empty_weight(weight.shape, weight.dtype)
+                trainable = weight.trainable and tensor.is_floating_point()
+                made[weight.storage] = (
+                    torch.nn.Parameter(tensor, requires_grad=trainable) if weight.is_parameter else tensor
+                )
             scope, _, name = weight.path.rpartition(".")
             owner = scope_at(self, scope)
             if weight.is_parameter:
@@ -134,12 +138,6 @@ def _input_name(spec: Mapping[str, Any]) -> str:
     return str(content["arg"]["name"])
 
 
-def _make(weight: WeightMeta) -> torch.Tensor:
-    tensor = empty_weight(weight.shape, weight.dtype)
-    trainable = weight.trainable and tensor.is_floating_point()
-    return torch.nn.Parameter(tensor, requires_grad=trainable) if weight.is_parameter else tensor
-
-
 def _module_path(node: Mapping[str, Any]) -> str:
     """Return the path of the module that a node came from, out of "L__self__,,Net;L__self___conv,conv,Conv2d"."""
     stack = node.get("metadata", {}).get("nn_module_stack", "")
@@ -165,7 +163,17 @@ def _run(
         path = _module_path(node)
         scope = scope_at(run.root, path) if path else None
         made = call(*args, **kwargs) if scope is None else scope(call, args, kwargs)
-        _keep(node["outputs"], made, values)
+        outputs = node["outputs"]
+        several = made if len(outputs) > 1 else [made]
+        for output, value in zip(outputs, several, strict=False):
+            ((kind, content),) = output.items()
+            if kind in ("as_tensors", "as_optional_tensors"):
+                for item, tensor in zip(content, value, strict=True):
+                    with contextlib.suppress(KeyError):
+                        values[(item.get("as_tensor") or item)["name"]] = tensor
+            elif kind != "as_none" and isinstance(content, Mapping):
+                alone = isinstance(value, list | tuple) and len(value) == 1
+                values[str(content.get("name") or content.get("as_name"))] = value[0] if alone else value
         del args, kwargs, made
         for name in last_uses[index] if last_uses else ():
             values.pop(name, None)
@@ -274,19 +282,6 @@ def _named(content: Mapping[str, Any], values: Mapping[str, Any]) -> Any:
     if kind == "as_tensor":
         return values[value["name"]]
     return None if kind == "as_none" else value
-
-
-def _keep(outputs: Sequence[Mapping[str, Any]], made: Any, values: dict[str, Any]) -> None:
-    several = made if len(outputs) > 1 else [made]
-    for output, value in zip(outputs, several, strict=False):
-        ((kind, content),) = output.items()
-        if kind in ("as_tensors", "as_optional_tensors"):
-            for item, tensor in zip(content, value, strict=True):
-                with contextlib.suppress(KeyError):
-                    values[(item.get("as_tensor") or item)["name"]] = tensor
-        elif kind != "as_none" and isinstance(content, Mapping):
-            alone = isinstance(value, list | tuple) and len(value) == 1
-            values[str(content.get("name") or content.get("as_name"))] = value[0] if alone else value
 
 
 def _names(part: Any) -> Iterator[str]:

@@ -48,7 +48,12 @@ def timm_target(name: str, request: InputRequest) -> Target:
     timm = import_timm()
     if not timm_takes(name):
         raise UnknownNameError("timm model", name, timm.list_models())
-    _check_tag(timm, name)
+    # Refuse an unknown pretrained tag, which timm itself notices when it builds the model.
+    architecture, dot, tag = name.partition(".")
+    known = timm.models.get_arch_pretrained_cfgs(architecture) if dot else {}
+    if dot and name not in known and tag not in known:
+        hint = f"timm has {', '.join(sorted(known))}." if known else f"{architecture} has no tags."
+        raise UnknownNameError("timm model", name, known, hint=hint)
     words = full_words(f"timm:{name}", request)
     refuse_seq_len(words, request)
     arguments = {**_image_size(timm, name, request), **dict(request.arguments)}
@@ -71,15 +76,6 @@ def _image_size(timm: ModuleType, name: str, request: InputRequest) -> dict[str,
         return {}
     area = tuple(request.size[-2:])
     return {} if area == tuple(config.input_size[-2:]) else {"img_size": area}
-
-
-def _check_tag(timm: ModuleType, name: str) -> None:
-    """Refuse an unknown pretrained tag, which timm itself notices when it builds the model."""
-    architecture, dot, tag = name.partition(".")
-    known = timm.models.get_arch_pretrained_cfgs(architecture) if dot else {}
-    if dot and name not in known and tag not in known:
-        hint = f"timm has {', '.join(sorted(known))}." if known else f"{architecture} has no tags."
-        raise UnknownNameError("timm model", name, known, hint=hint)
 
 
 def _inputs(timm: ModuleType, name: str, request: InputRequest) -> InputMaker:

@@ -184,7 +184,11 @@ def make_config(words: str, given: Mapping[str, Any], arguments: Mapping[str, An
         _refuse_kernels(content, words)
         config = config_class.from_dict(content)
         _check_arguments(words, config_class, arguments)
-    _forget_cache(config)
+    # Disable the key-value cache in all parts, because one forward pass is traced.
+    parts = [config, *(getattr(config, key, None) for key in config.sub_configs)]
+    for part in parts:
+        if part is not None and getattr(part, "use_cache", False):
+            part.use_cache = False
     return config
 
 
@@ -243,14 +247,6 @@ def _check_arguments(words: str, config_class: Any, arguments: Mapping[str, Any]
                 meant = nearest_names(part, offered) or offered[:5]
                 raise UsageError(f"{words}: its config has no {part!r}; did you mean {', '.join(meant)}?")
             holder = getattr(holder, part)
-
-
-def _forget_cache(config: Any) -> None:
-    """Disable the key-value cache in all parts, because one forward pass is traced."""
-    parts = [config, *(getattr(config, key, None) for key in config.sub_configs)]
-    for part in parts:
-        if part is not None and getattr(part, "use_cache", False):
-            part.use_cache = False
 
 
 def choose_class(config: Any, words: str, *, generates: bool = False) -> Any:
