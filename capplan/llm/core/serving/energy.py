@@ -20,9 +20,8 @@ _FP8_EXPERT_ROWS = 64.0
 BLOCK_SIZE_M of vLLM's Triton kernel for blocks of fp8 weights. The rest of the tile costs no time where weights are
 waited for, but it does cost energy."""
 _UNPACKING, _BYTES_TO_UNPACK = 5.0, 1.0
-"""Instructions of a lane for each weight of less than so many bytes in llama.cpp's products with few tokens: shifts,
-masks, dot products of four bytes, scales and loads come to 3 (Q4_K), 4 (Q5_K), 5 (Q2_K) and 7 (Q3_K, Q6_K), counted in
-ggml-org/llama.cpp@027ef876 ggml/src/ggml-cuda/vecdotq.cuh on 2026-11-27."""
+"""Instructions of a lane for each weight of less than so many bytes in llama.cpp's products with few tokens, between
+those of its types (`_UNPACKING` of `timing/machine.py`)."""
 _CACHED = frozenset({KernelClass.DECODE_GQA, KernelClass.DECODE_VECTOR, KernelClass.DECODE_MLA})
 
 

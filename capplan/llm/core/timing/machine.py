@@ -3,9 +3,12 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from capplan.core.assumed import DIMM_FRACTION, NETWORK_BYTES_PER_S, UNKNOWN_PCIE_BYTES_PER_S
 from capplan.core.gpus.machines import GpuServer, is_bridged, usual_server
 from capplan.core.gpus.spec import GpuSpec, PeakKind
+from capplan.core.numbers import FloatArray
 from capplan.core.power import CardCap
 from capplan.llm.core.timing.work import Arithmetic
 
@@ -60,8 +63,24 @@ class Machine:
         bandwidth, moved = self.bandwidth_bytes_per_s, self.moved_bytes_per_s
         if moved is not None:
             bandwidth = (bandwidth**-3 + (share * moved) ** -3 - moved**-3) ** (-1 / 3)
+            moved *= share
         peaks = {arithmetic: share * peak for arithmetic, peak in self.peaks_flops_per_s.items()}
-        return replace(self, peaks_flops_per_s=peaks, bandwidth_bytes_per_s=bandwidth)
+        return replace(self, peaks_flops_per_s=peaks, bandwidth_bytes_per_s=bandwidth, moved_bytes_per_s=moved)
+
+    def unpacking_factor(self, weight_bytes: float, tokens: FloatArray) -> FloatArray:
+        """Return how many times as long llama.cpp's products take to move narrow weights for some tokens.
+
+        Unpacking takes instructions for each weight, however few bits it has, and up to `_VECTOR_TOKENS` tokens the
+        products of each further one run on the lanes that unpack. One token with weights of four bits is 1.
+        """
+        if self.moved_bytes_per_s is None:
+            return np.ones_like(tokens)
+        unpacked = np.interp(8.0 * weight_bytes, _BITS, _UNPACKING) / _UNPACKING_PER_CLOCK
+        further = np.where(tokens <= _VECTOR_TOKENS, np.maximum(tokens - 1.0, 0.0), 0.0) / _WEIGHTS_PER_CLOCK
+        clocks = np.maximum(1.0, _GGML_BYTES_PER_CLOCK * unpacked / weight_bytes)
+        clocks = clocks + _GGML_BYTES_PER_CLOCK * further / weight_bytes
+        share = (self.bandwidth_bytes_per_s / self.moved_bytes_per_s) ** 3
+        return np.asarray(np.cbrt(1.0 + share * (clocks**3 - 1.0)))
 
     @property
     def units(self) -> frozenset[Arithmetic]:
@@ -86,6 +105,19 @@ _GGML_BYTES_PER_CLOCK = 6.7
 """Bytes of weights that a multiprocessor moves per clock in llama.cpp's products with one token, which keep less data
 in flight than large HBM needs: A100 and H100 reach 0.4 to 0.5 of their bandwidth, other cards 0.75 to 0.87
 (`benchmarks/llama_cpp.py`)."""
+_BITS, _UNPACKING = (2.625, 3.4375, 4.5, 5.5, 6.5625, 8.5), (5.0, 7.0, 3.0, 4.0, 7.0, 1.5)
+"""Bits of a weight and the instructions that unpack and multiply it in Q2_K, Q3_K, Q4_K, Q5_K, Q6_K and Q8_0: shifts,
+masks, dot products of four bytes, scales and loads, counted in ggml-org/llama.cpp@027ef876
+ggml/src/ggml-cuda/vecdotq.cuh on 2026-11-27. A mix of two types lies between them."""
+_UNPACKING_PER_CLOCK = 46.0
+"""Of these instructions a multiprocessor issues so many per clock: an RTX 3090 decodes Llama 7B in Q3_K_S at 98.4
+tokens/s (ggml-org/llama.cpp#5351, read on 2026-11-27), 7.6 ms beside launches, at 82 multiprocessors of 1.695 GHz."""
+_VECTOR_TOKENS = 8.0
+"""Tokens of a step up to which the same kernels run (MMVQ_MAX_BATCH_SIZE); matrix units multiply for more."""
+_WEIGHTS_PER_CLOCK = 33.0
+"""Weights that a multiprocessor multiplies per clock for each further token: 33 (Q2_K) and 58 (Q5_1) by batches of 1
+and 8 on an RTX 3090 (ggml-org/llama.cpp#5434, read on 2026-11-27), 20 (Q4_K), 27 (Q6_K) and 35 (Q8_0) by bursts of 1
+and 8 requests to a model of 12e9 weights; their geometric mean."""
 _FP32_PER_CLOCK = 2 * 128
 """FLOPs per clock of a core of Apple's GPUs, which print no clock."""
 

@@ -5,7 +5,7 @@ step do not overlap. A step that holds prompt tokens is launched without graphs,
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
@@ -231,12 +231,16 @@ def _columns(kernels: Kernels, load: Load, machine: Machine) -> _Columns:
     half = next(iter(machine.peaks_flops_per_s.values()))
     peaks = np.array([machine.peaks_flops_per_s.get(arithmetic, half) for arithmetic in work.arithmetic])
     memory_s = work.traffic_bytes / machine.bandwidth_bytes_per_s
+    for index, item in enumerate(kernels.products):
+        if item.kernel_class is KernelClass.GGML_NARROW:
+            tokens = load.sampled if item.sampled else load.tokens
+            memory_s[..., index] *= machine.unpacking_factor(item.weight_bytes, tokens)
     return work.flops * work.padding / peaks, memory_s, work.count, work.kernel_class
 
 
 def _host_columns(kernels: Kernels, load: Load, machine: Machine, host: HostCpu) -> _Columns:
     """Return the same of what lies in host memory: the CPU computes it, or its weights are copied to the GPU."""
-    compute_s, memory_s, count, classes = _columns(kernels, load, machine)
+    compute_s, memory_s, count, classes = _columns(kernels, load, replace(machine, moved_bytes_per_s=None))
     copied = (load.tokens >= _COPIED_TOKENS)[..., None]
     work = step_work(kernels, load)
     rate = np.where(copied, host.link_bytes_per_s, host.bandwidth_bytes_per_s)
