@@ -90,8 +90,8 @@ REFUSALS = (
         ("--concurrency (clients)", "concurrency (clients)", "concurrency (clients)", "“Clients at a time”"),
     ),
     (
-        "llm memory", {"model": "qwen3-32b", "gpu": "l4", "engine": "llama.cpp", "tp": 2},
-        ("so --tp 2 does not", "so tp 2 does not", "so tp 2 does not", ""),
+        "llm memory", {"model": "qwen3-32b", "gpu": "l4", "engine": "llama.cpp", "tp": 2, "pp": 2},
+        ("use --pp 4", "use pp 4", "use pp 4", ""),
     ),
     (
         "llm memory", {"model": "qwen3-32b", "gpu": "l4", "max_len": 10**7},

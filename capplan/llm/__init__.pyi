@@ -54,6 +54,7 @@ def memory(
     *,
     gpu_layers: int | None = ...,
     n_cpu_moe: int = ...,
+    fit: bool = ...,
     kv_offload_bytes: float | str = ...,
     weights: str | None = ...,
     kv: str | None = ...,
@@ -82,6 +83,7 @@ def memory(
         gpu: Exact id or alias of a GPU.
         gpu_layers: llama.cpp: layers on the GPU, the others in host memory; all by default.
         n_cpu_moe: llama.cpp: layers whose experts are in host memory.
+        fit: llama.cpp: leave in host memory what the GPUs cannot hold, experts first (its --fit).
         kv_offload_bytes: Host memory of a replica that keeps the cache of prefixes, such as 64GiB; read back over PCIe.
         weights: bf16, fp8, int8, awq, nvfp4, q4_k_m, ...; the checkpoint's by default.
         kv: Number format of the KV cache: bf16, fp8, q8_0, ...
@@ -116,6 +118,7 @@ def estimate(
     *,
     gpu_layers: int | None = ...,
     n_cpu_moe: int = ...,
+    fit: bool = ...,
     kv_offload_bytes: float | str = ...,
     weights: str | None = ...,
     kv: str | None = ...,
@@ -161,6 +164,7 @@ def estimate(
         gpu: Exact id or alias of a GPU.
         gpu_layers: llama.cpp: layers on the GPU, the others in host memory; all by default.
         n_cpu_moe: llama.cpp: layers whose experts are in host memory.
+        fit: llama.cpp: leave in host memory what the GPUs cannot hold, experts first (its --fit).
         kv_offload_bytes: Host memory of a replica that keeps the cache of prefixes, such as 64GiB; read back over PCIe.
         weights: bf16, fp8, int8, awq, nvfp4, q4_k_m, ...; the checkpoint's by default.
         kv: Number format of the KV cache: bf16, fp8, q8_0, ...
@@ -254,6 +258,7 @@ def plan(
     redundancy: int = ...,
     gpu_layers: int | None = ...,
     n_cpu_moe: int = ...,
+    fit: bool = ...,
     kv_offload_bytes: float | str = ...,
     cpu: str | None = ...,
     utilization_fraction: float | None = ...,
@@ -338,6 +343,7 @@ def plan(
         redundancy: Replicas beyond need (N+k).
         gpu_layers: llama.cpp: layers on the GPU, the others in host memory; all by default.
         n_cpu_moe: llama.cpp: layers whose experts are in host memory.
+        fit: llama.cpp: leave in host memory what the GPUs cannot hold, experts first (its --fit).
         kv_offload_bytes: Host memory of a replica that keeps the cache of prefixes, such as 64GiB; read back over PCIe.
         cpu: CPU of the host, for gpu_layers and n_cpu_moe (`capplan gpus --cpus`); a desktop's by default.
         utilization_fraction: The engine's memory fraction; its default if left out.
@@ -386,6 +392,7 @@ def simulate(
     *,
     gpu_layers: int | None = ...,
     n_cpu_moe: int = ...,
+    fit: bool = ...,
     kv_offload_bytes: float | str = ...,
     weights: str | None = ...,
     kv: str | None = ...,
@@ -452,6 +459,7 @@ def simulate(
         gpu: Exact id or alias of a GPU.
         gpu_layers: llama.cpp: layers on the GPU, the others in host memory; all by default.
         n_cpu_moe: llama.cpp: layers whose experts are in host memory.
+        fit: llama.cpp: leave in host memory what the GPUs cannot hold, experts first (its --fit).
         kv_offload_bytes: Host memory of a replica that keeps the cache of prefixes, such as 64GiB; read back over PCIe.
         weights: bf16, fp8, int8, awq, nvfp4, q4_k_m, ...; the checkpoint's by default.
         kv: Number format of the KV cache: bf16, fp8, q8_0, ...
@@ -541,6 +549,7 @@ def scale(
     *,
     gpu_layers: int | None = ...,
     n_cpu_moe: int = ...,
+    fit: bool = ...,
     kv_offload_bytes: float | str = ...,
     weights: str | None = ...,
     kv: str | None = ...,
@@ -619,6 +628,7 @@ def scale(
         gpu: Exact id or alias of a GPU.
         gpu_layers: llama.cpp: layers on the GPU, the others in host memory; all by default.
         n_cpu_moe: llama.cpp: layers whose experts are in host memory.
+        fit: llama.cpp: leave in host memory what the GPUs cannot hold, experts first (its --fit).
         kv_offload_bytes: Host memory of a replica that keeps the cache of prefixes, such as 64GiB; read back over PCIe.
         weights: bf16, fp8, int8, awq, nvfp4, q4_k_m, ...; the checkpoint's by default.
         kv: Number format of the KV cache: bf16, fp8, q8_0, ...
@@ -701,6 +711,7 @@ def start(
     *,
     gpu_layers: int | None = ...,
     n_cpu_moe: int = ...,
+    fit: bool = ...,
     kv_offload_bytes: float | str = ...,
     weights: str | None = ...,
     kv: str | None = ...,
@@ -726,6 +737,7 @@ def start(
         gpu: Exact id or alias of a GPU.
         gpu_layers: llama.cpp: layers on the GPU, the others in host memory; all by default.
         n_cpu_moe: llama.cpp: layers whose experts are in host memory.
+        fit: llama.cpp: leave in host memory what the GPUs cannot hold, experts first (its --fit).
         kv_offload_bytes: Host memory of a replica that keeps the cache of prefixes, such as 64GiB; read back over PCIe.
         weights: bf16, fp8, int8, awq, nvfp4, q4_k_m, ...; the checkpoint's by default.
         kv: Number format of the KV cache: bf16, fp8, q8_0, ...

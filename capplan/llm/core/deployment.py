@@ -13,7 +13,7 @@ from capplan.llm.core.drafting import draft_model
 from capplan.llm.core.engines import LlmMemoryConstants, version_of
 from capplan.llm.core.kv import kv_element_bytes, state_element_bytes
 from capplan.llm.core.memory import StageMemory
-from capplan.llm.core.memory_answer import StatedDeployment, answer_memory, default_kv
+from capplan.llm.core.memory_answer import StatedDeployment, answer_memory, default_kv, with_fitted_offload
 from capplan.llm.core.model_query import LanguageModel
 from capplan.llm.core.quantisation import Quantisation
 from capplan.llm.core.serving.asked import Drafter, Sampling
@@ -191,7 +191,7 @@ def build_deployment(
     assumed = "fp8" if assumes_narrow_cache and is_narrow else default_kv(model, quantisation, engine)
     kv = words.kv or assumed
     drafting = draft_model(words.drafter, model, words.sharding, named=drafter)
-    memory = answer_memory(
+    stated = with_fitted_offload(
         StatedDeployment(
             model=model,
             gpu=gpu,
@@ -209,8 +209,8 @@ def build_deployment(
             draft_model=drafter,
         ),
         constants,
-        alternatives=False,
     )
+    memory, words = answer_memory(stated, constants, alternatives=False), replace(words, sharding=stated.sharding)
     variant, stored = engine_variant(engine.value, version_of(words.version)), quantisation.format.name
     widens = constants.support.widens(gpu, engine, stored)
 

@@ -212,17 +212,14 @@ def layers_on_gpu(architecture: Architecture, sharding: Sharding) -> Architectur
 
 def _stage_memory(deployment: Deployment, stage: int) -> StageMemory:
     architecture, sharding, engine = deployment.architecture, deployment.sharding, deployment.engine
+    stored, layout = deployment.quantisation, _engine_layout(deployment)
+    is_shared = sharding.offload is not None  # llama.cpp's --fit divides what the host leaves evenly among the GPUs
+    held, share = (replace(sharding, pipeline=1), sharding.pipeline) if is_shared else (sharding, 1)
     weights = stage_weights(
-        architecture,
-        quantisation=deployment.quantisation,
-        sharding=sharding,
-        layout=_engine_layout(deployment),
-        stage=stage,
+        architecture, quantisation=stored, sharding=held, layout=layout, stage=0 if is_shared else stage
     )
-    left = host_weight_bytes(
-        architecture, quantisation=deployment.quantisation, sharding=sharding, layout=_engine_layout(deployment)
-    )
-    weight_bytes = (weights.total - left) * deployment.exact_weight_fraction
+    left = host_weight_bytes(architecture, quantisation=stored, sharding=held, layout=layout)
+    weight_bytes = (weights.total - left) / share * deployment.exact_weight_fraction
     if deployment.adapters is not None:
         weight_bytes += adapter_bytes(architecture, sharding=sharding, adapters=deployment.adapters, stage=stage)
     cache = stage_cache(
@@ -234,9 +231,7 @@ def _stage_memory(deployment: Deployment, stage: int) -> StageMemory:
     )
     is_last = stage == sharding.pipeline - 1
     if deployment.drafts and is_last:
-        weight_bytes += draft_bytes(
-            architecture, quantisation=deployment.quantisation, sharding=sharding, layout=_engine_layout(deployment)
-        )
+        weight_bytes += draft_bytes(architecture, quantisation=stored, sharding=sharding, layout=layout)
         layer = architecture.layers[architecture.draft_index]
         drafting = layer_caches(layer, sharding.tensor, deployment.cache_bytes, deployment.state_bytes)
         cache = StageCache((*cache.layers, *drafting))
@@ -245,7 +240,7 @@ def _stage_memory(deployment: Deployment, stage: int) -> StageMemory:
             beside.architecture,
             quantisation=beside.quantisation,
             sharding=beside.sharding,
-            layout=_engine_layout(deployment),
+            layout=layout,
         ).total
         kept = stage_cache(
             beside.architecture,

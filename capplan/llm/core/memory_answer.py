@@ -20,7 +20,7 @@ from capplan.llm.core.engines import (
     vllm_step_limits,
 )
 from capplan.llm.core.kv import kv_element_bytes, state_element_bytes
-from capplan.llm.core.layers import Attention, CompressedAttention, LatentAttention
+from capplan.llm.core.layers import Attention, CompressedAttention, GatedDeltaNet, LatentAttention
 from capplan.llm.core.memory import Deployment, ServingMemory, StageMemory, divide_memory
 from capplan.llm.core.model_query import LanguageModel
 from capplan.llm.core.quantisation import Quantisation, half_note
@@ -166,11 +166,8 @@ def _evidence(request: StatedDeployment, engine: EngineMemoryRules, facts: Relea
 
 
 def _check_engine(request: StatedDeployment) -> None:
-    if request.engine is Engine.LLAMACPP and request.sharding.tensor > 1:
-        raise UsageError(
-            f"llama.cpp divides a model by layers, so ⟨tp⟩ {request.sharding.tensor} does not apply; "
-            f"use ⟨pp⟩ {request.sharding.tensor}."
-        )
+    if request.engine is Engine.LLAMACPP and (reason := _split_refusal(request)) is not None:
+        raise UsageError(f"llama.cpp's split by tensor {reason}; use ⟨pp⟩ {request.sharding.gpus}, a split by layer.")
     if request.engine is Engine.LLAMACPP and request.adapters is not None:
         raise UsageError("adapters are counted for vllm, sglang and trtllm, which serve several of them at a time.")
     if request.engine is not Engine.LLAMACPP and request.sharding.offload is not None:
@@ -189,6 +186,31 @@ def _check_engine(request: StatedDeployment) -> None:
         )
     if request.fraction is not None and not 0 < request.fraction <= 1:
         raise UsageError(f"⟨utilization⟩ must be above 0 and at most 1, not {request.fraction}.")
+
+
+def _split_refusal(request: StatedDeployment) -> str | None:
+    """Return why llama.cpp cannot divide the matrices of a model among GPUs as asked; None where it can.
+
+    Its documentation (docs/multi-gpu.md at 5815cb8, read 2026-11-27) has the mode on CUDA and HIP, and excludes
+    architectures: those with latent attention (DeepSeek2, GLM-DSA, Mistral4), states of Mamba (Nemotron-H, Granite
+    hybrid) or Kimi's delta attention, and those whose norms span all heads (OLMo2, OLMoE, MiniMax-M2).
+    """
+    if request.sharding.tensor * request.sharding.data == 1:
+        return None
+    if request.sharding.data * request.sharding.pipeline > 1:
+        return "does not go with pipelines or ranks of data parallelism"
+    if request.gpu.vendor not in ("NVIDIA", "AMD"):
+        return f"works on CUDA and HIP, not on {request.gpu.id}"
+    for layer in request.model.architecture.layers:
+        match layer.mixer:
+            case Attention() as mixer:
+                if mixer.query_norm > mixer.key_dim:
+                    return "does not divide norms over all heads"
+            case None | GatedDeltaNet():
+                continue
+            case _:
+                return "divides neither latent attention nor states of Mamba"
+    return None
 
 
 def _check_support(request: StatedDeployment, support: EngineSupport, quantisation: Quantisation, *, kv: str) -> None:
@@ -492,6 +514,22 @@ def _offloaded_requests(request: StatedDeployment, answer: MemoryAnswer) -> Iter
             yield f"{words} {shown}", replace(request, sharding=replace(request.sharding, offload=found))
 
 
+_FITTED_TOKENS = 8192
+"""Tokens of the sequence that a fitted deployment holds at least, where none is stated."""
+
+
+def with_fitted_offload(request: StatedDeployment, constants: LlmMemoryConstants) -> StatedDeployment:
+    """Return a deployment whose host takes what its GPUs cannot hold, experts before layers, as `--fit` does."""
+    offload = request.sharding.offload
+    if offload is None or not offload.is_fitted:
+        return request
+    longest = request.model.architecture.max_positions or _FITTED_TOKENS
+    tokens = request.sequence_tokens or min(_FITTED_TOKENS, longest)
+    plain = replace(request, sequence_tokens=tokens, sharding=replace(request.sharding, offload=None))
+    _, found = next(_offloaded_requests(plain, answer_memory(plain, constants, alternatives=False)), ("", plain))
+    return replace(request, sharding=found.sharding)
+
+
 _FULL = 0.95
 """A memory fraction that engines are often given, proposed before more GPUs are."""
 
@@ -508,12 +546,11 @@ def _changed_requests(request: StatedDeployment, answer: MemoryAnswer) -> Iterat
     fraction = answer.memory.deployment.fraction
     if fraction < _FULL:
         yield f"⟨utilization⟩ {_FULL:g}", replace(request, fraction=_FULL)
-    if request.engine is not Engine.LLAMACPP:
-        wider = replace(sharding, tensor=2 * sharding.tensor)
-        yield f"⟨tp⟩ {wider.tensor}", replace(request, sharding=wider)
+    wider = replace(sharding, tensor=2 * sharding.tensor, offload=None)
+    yield f"⟨tp⟩ {wider.tensor}", replace(request, sharding=wider)
     deeper = replace(sharding, pipeline=2 * sharding.pipeline, offload=None)
     yield f"⟨pp⟩ {deeper.pipeline}", replace(request, sharding=deeper)
-    if request.engine is Engine.LLAMACPP and sharding.gpus == 1:
+    if request.engine is Engine.LLAMACPP and sharding.tensor == 1:
         yield from _offloaded_requests(request, answer)
     if _is_latent(request.model):
         spread = replace(sharding, tensor=1, data=sharding.tensor * sharding.data)

@@ -24,12 +24,14 @@ _SIZES = (1, 2, 4, 8)
 class HostOffload:
     """What llama.cpp leaves in host memory: its CPU computes it.
 
-    The last `gpu_layers` layers lie on the GPU (`-ngl`), all for None; the output head counts as one more, behind the
-    layers. The experts of the first `expert_layers` layers lie in host memory (`--n-cpu-moe`).
+    The last `gpu_layers` layers lie on the GPUs (`-ngl`), all for None; the output head counts as one more, behind the
+    layers. The experts of the first `expert_layers` layers lie in host memory (`--n-cpu-moe`). `is_fitted` leaves both
+    to what the GPUs hold (`--fit`).
     """
 
     gpu_layers: int | None = None
     expert_layers: int = 0
+    is_fitted: bool = False
 
     def host_layers(self, layer_count: int) -> int:
         """Return how many of the first layers lie in host memory whole."""
@@ -79,9 +81,10 @@ def stage_layers(layer_count: int, stages: int) -> list[range]:
 def check_sharding(architecture: Architecture, sharding: Sharding) -> None:
     """Raise if the model cannot be shared that way."""
     name, tensor = architecture.name, sharding.tensor
-    if sharding.offload is not None and sharding.gpus > 1:
+    if sharding.offload is not None and sharding.tensor * sharding.data > 1:
         raise UsageError(
-            f"layers in host memory are counted beside one GPU, not {sharding.gpus}: leave out ⟨pp⟩, ⟨tp⟩ and ⟨dp⟩."
+            "GPUs that share every matrix leave nothing to the host; beside layers in host memory use ⟨pp⟩ "
+            f"{sharding.gpus}, a split by layer."
         )
     if sharding.offload is not None and sharding.offload.expert_layers and not architecture.is_moe:
         raise UsageError(f"{name} has no experts, so ⟨n-cpu-moe⟩ does nothing; ⟨gpu-layers⟩ leaves out whole layers.")
@@ -166,14 +169,15 @@ class ShardingChoice:
         return not (self.tensor or self.pipeline or self.expert or self.data)
 
 
-def shardings(choice: ShardingChoice, *, has_experts: bool, divides_layers: bool) -> Iterator[Sharding]:
+def shardings(choice: ShardingChoice, *, has_experts: bool, splits_once: bool) -> Iterator[Sharding]:
     """Yield the ways to share a model on the GPUs of one server, the smallest first.
 
     A model without experts is cut by tensor and pipeline parallelism. One with experts may also keep attention whole on
-    ranks of data parallelism, and either cut every expert or keep experts whole on different GPUs.
+    ranks of data parallelism, and either cut every expert or keep experts whole on different GPUs. An engine that
+    splits once (llama.cpp) cuts either matrices or layers.
     """
     stated = not choice.is_open
-    tensors = choice.tensor or ((1,) if divides_layers else _SIZES)
+    tensors = choice.tensor or _SIZES
     pipelines = choice.pipeline or ((1,) if stated else _SIZES)
     ranks = choice.data or ((1,) if stated or not has_experts else _SIZES)
 
@@ -192,6 +196,11 @@ def shardings(choice: ShardingChoice, *, has_experts: bool, divides_layers: bool
     kept = (
         sharding
         for sharding in every
-        if stated or (sharding.gpus <= choice.most_gpus and 1 in (sharding.data, sharding.pipeline))
-    )  # engines do not combine data parallelism and pipelines well
+        if stated
+        or (
+            sharding.gpus <= choice.most_gpus
+            and 1 in (sharding.data, sharding.pipeline)  # engines do not combine these well
+            and not (splits_once and (sharding.data > 1 or 1 not in (sharding.tensor, sharding.pipeline)))
+        )
+    )
     yield from sorted(set(kept), key=lambda way: (way.gpus, way.pipeline, way.data, way.expert))

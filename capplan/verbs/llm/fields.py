@@ -164,6 +164,9 @@ class OffloadFields:
         Option(help="llama.cpp: layers whose experts are in host memory.", metavar="N", shows_default=True),
     ] = 0
 
+    fit: Annotated[
+        bool, Option(help="llama.cpp: leave in host memory what the GPUs cannot hold, experts first (its --fit).")
+    ] = False
     kv_offload_bytes: Annotated[
         float,
         Meta(ge=0, le=1e18),
@@ -178,7 +181,10 @@ class OffloadFields:
         from capplan.llm.core.sharding import HostOffload
 
         leaves = self.gpu_layers is not None or self.n_cpu_moe
-        return HostOffload(gpu_layers=self.gpu_layers, expert_layers=self.n_cpu_moe) if leaves else None
+        if leaves and self.fit:
+            raise UsageError("⟨fit⟩ finds ⟨gpu-layers⟩ and ⟨n-cpu-moe⟩ by itself: leave these out.")
+        offload = HostOffload(gpu_layers=self.gpu_layers, expert_layers=self.n_cpu_moe, is_fitted=self.fit)
+        return offload if leaves or self.fit else None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -72,7 +72,7 @@ def answer_llm_memory(question: LlmMemoryQuestion, context: Context) -> "MemoryA
         CapplanError: a name is not known, or the deployment is not possible.
     """
     from capplan.llm.core.engines import parse_version
-    from capplan.llm.core.memory_answer import StatedDeployment, answer_memory
+    from capplan.llm.core.memory_answer import StatedDeployment, answer_memory, with_fitted_offload
     from capplan.llm.read.calibrations import load_llm_memory
     from capplan.llm.read.sources import find_model
 
@@ -95,7 +95,8 @@ def answer_llm_memory(question: LlmMemoryQuestion, context: Context) -> "MemoryA
         adapters=question.served_adapters(model.adapter_rank),
         kv_offload_bytes=question.kv_offload_bytes,
     )
-    return answer_memory(request, load_llm_memory(question.calibration))
+    constants = load_llm_memory(question.calibration)
+    return answer_memory(with_fitted_offload(request, constants), constants)
 
 
 LLM_MEMORY = Verb(

@@ -141,7 +141,7 @@ def test_alternatives_are_what_asking_for_them_gives():
     [
         ({"sequence_tokens": 200_000}, "at most 131072 tokens"),
         ({"sharding": Sharding(tensor=3)}, "⟨tp⟩ 3 is not possible"),
-        ({"engine": Engine.LLAMACPP, "sharding": Sharding(tensor=2)}, "use ⟨pp⟩ 2"),
+        ({"engine": Engine.LLAMACPP, "sharding": Sharding(tensor=2, pipeline=2)}, "use ⟨pp⟩ 4"),
         ({"fraction": 1.5}, "⟨utilization⟩"),
         ({"sequence_tokens": 0}, "⟨max-len⟩"),
     ],

@@ -5,13 +5,16 @@ from dataclasses import replace
 import pytest
 
 from capplan.app.deployments import Deployments
+from capplan.core.engine_names import Engine
 from capplan.errors import UsageError
 from capplan.llm.core.deployment import NamedDeployment, ServingDeployment
+from capplan.llm.core.memory_answer import StatedDeployment, with_fitted_offload
 from capplan.llm.core.serving.service import ServedDeployment
 from capplan.llm.core.sharding import HostOffload, Sharding
 from capplan.llm.core.timing.constants import constants_of
 from capplan.llm.core.timing.work import Load
-from capplan.llm.read.calibrations import load_time_calibration
+from capplan.llm.read.calibrations import load_llm_memory, load_time_calibration
+from capplan.llm.read.catalogue import load_catalogue
 from capplan.specs import load_gpus
 
 DEPLOYMENTS = Deployments(gpus=load_gpus())
@@ -96,7 +99,60 @@ def test_what_cannot_be_left_to_the_host_is_said(
         found(words, **offload)
 
 
-def test_several_gpus_leave_nothing_to_the_host() -> None:
-    sharding = Sharding(pipeline=2, offload=HostOffload(gpu_layers=8))
-    with pytest.raises(UsageError, match="beside one GPU, not 2"):
+def test_gpus_that_share_every_matrix_leave_nothing_to_the_host() -> None:
+    sharding = Sharding(tensor=2, offload=HostOffload(gpu_layers=8))
+    with pytest.raises(UsageError, match="use ⟨pp⟩ 2, a split by layer"):
         DEPLOYMENTS.find(replace(LLAMA, sharding=sharding))
+
+
+def test_two_gpus_share_what_the_host_leaves() -> None:
+    one = found(QWEN, expert_layers=24)
+    two = DEPLOYMENTS.find(replace(QWEN, sharding=Sharding(pipeline=2, offload=HostOffload(expert_layers=24))))
+    assert two.stage.host_bytes == pytest.approx(one.stage.host_bytes)
+    assert 2 * two.stage.weight_bytes == pytest.approx(one.stage.weight_bytes)
+    assert decode_s(two) * 2 == pytest.approx(decode_s(one), rel=0.02)  # the host's layers are passed once, in turn
+
+
+def test_two_5090_hold_gpt_oss_with_the_experts_of_three_layers_on_the_host() -> None:
+    # llama.cpp#15077, comment of 2025-08-07: two RTX 5090, whole context (--ctx-size 0 is 131,072): --n-cpu-moe 3
+    request = StatedDeployment(
+        model=load_catalogue()["gpt-oss-120b"], gpu=load_gpus().find("rtx-5090"), engine=Engine.LLAMACPP,
+        sharding=Sharding(pipeline=2, offload=HostOffload(is_fitted=True)), sequence_tokens=131_072,
+    )  # fmt: skip
+    fitted = with_fitted_offload(request, load_llm_memory())
+    assert fitted.sharding.offload is not None
+    assert abs(fitted.sharding.offload.expert_layers - 3) <= 1  # memory that tests count with is rounded
+
+
+def test_what_the_gpus_hold_leaves_nothing_to_the_host() -> None:
+    words = replace(LLAMA, sharding=Sharding(offload=HostOffload(is_fitted=True)))
+    assert DEPLOYMENTS.find(words).words.sharding.offload is None
+
+
+@pytest.mark.parametrize(
+    ("sharding", "tokens_per_s"),
+    [(Sharding(pipeline=2), 22.1), (Sharding(tensor=2), 37.1), (Sharding(tensor=2), 38.3)],
+)
+def test_two_5060_ti_split_by_layer_and_by_tensor_as_people_measured(sharding: Sharding, tokens_per_s: float) -> None:
+    # sudoingX/qwen38-mtp#24 (layer 22.1, tensor 37.1 tokens/s) and #32 (tensor 38.3, Q4_K_M, llama.cpp b10450)
+    words = NamedDeployment(
+        model="qwen3.8-27b", gpu="rtx-5060-ti-16gb", engine="llama.cpp", weights="q4_k_m", sharding=sharding
+    )
+    step_s = decode_s(DEPLOYMENTS.find(words)) * sharding.pipeline
+    assert 1 / step_s == pytest.approx(tokens_per_s, rel=0.15)
+
+
+@pytest.mark.parametrize(
+    ("model", "gpu", "reason"),
+    [
+        ("deepseek-v2-lite", "rtx-4090", "latent attention"),
+        ("nemotron-3-nano-30b-a3b", "rtx-4090", "states of Mamba"),
+        ("olmo-2-13b-instruct", "rtx-4090", "norms over all heads"),
+        ("qwen3-8b", "apple-m4", "CUDA and HIP"),
+    ],
+)
+def test_what_llama_cpp_does_not_split_by_tensor_is_split_by_layer(model: str, gpu: str, reason: str) -> None:
+    # llama.cpp's docs/multi-gpu.md at 5815cb8: DeepSeek2, Nemotron-H and OLMo2 are excluded, Metal has layers alone
+    words = NamedDeployment(model=model, gpu=gpu, engine="llama.cpp", weights="q4_k_m", sharding=Sharding(tensor=2))
+    with pytest.raises(UsageError, match=f"{reason}.*use ⟨pp⟩ 2"):
+        DEPLOYMENTS.find(words)

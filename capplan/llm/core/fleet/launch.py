@@ -169,6 +169,8 @@ def _notes(setting: Setting) -> Iterator[str]:
         yield f"The checkpoint is not stored in {setting.weights}: name one that is in place of {setting.model}."
     if setting.engine is Engine.LLAMACPP:
         yield "llama.cpp reads GGUF files: convert the checkpoint, or name a file that was published."
+        if setting.sharding.tensor > 1:
+            yield "llama.cpp calls its split by tensor experimental: compare a few answers with those of one GPU."
     if setting.speculation is not None:
         if setting.engine in (Engine.VLLM, Engine.SGLANG):
             if _draft_checkpoint(setting) == _UNNAMED_DRAFT:
@@ -483,16 +485,19 @@ def _in_blocks(tokens: int) -> int:
 def _llamacpp(setting: Setting) -> Iterator[LaunchOption]:
     longest, planned = (_in_blocks(tokens) for tokens in (setting.max_len, setting.planned_len or setting.max_len))
     offload = setting.sharding.offload
-    if offload is None or offload.gpu_layers is None:
+    if offload is not None and setting.sharding.pipeline > 1:
+        yield _option("--fit", "on", "divides layers and experts among the GPUs and the host, as the plan did")
+    elif offload is None or offload.gpu_layers is None:
         yield _option("-ngl", 999, "puts every layer on the GPUs")
     else:
         yield _option(
             "-ngl", offload.gpu_layers, "puts so many layers on the GPU and leaves the first ones to the host"
         )
-    if offload is not None and offload.expert_layers:
+    if offload is not None and offload.expert_layers and setting.sharding.pipeline == 1:
         yield _option("--n-cpu-moe", offload.expert_layers, "leaves the experts of so many first layers to the host")
-    if setting.sharding.pipeline > 1:
-        yield _option("--split-mode", "layer", "divides the layers between the GPUs")
+    if setting.sharding.gpus > 1:
+        mode, what = ("tensor", "every matrix") if setting.sharding.tensor > 1 else ("layer", "the layers")
+        yield _option("--split-mode", mode, f"divides {what} among the GPUs")
     yield _option("-np", setting.max_sequences, f"slots, sequences at a time: {_FIT}")
     context = max(longest, planned * setting.max_sequences)
     yield _option("-c", context, f"tokens of all slots together, {planned} each on average")

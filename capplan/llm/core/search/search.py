@@ -160,20 +160,19 @@ class Search:
         asked = self.question
         for gpu in asked.gpus:
             for engine in asked.engines:
-                divides_layers = engine == Engine.LLAMACPP
-                for sharding in self._shardings(divides_layers=divides_layers):
+                for sharding in self._shardings(splits_once=engine == Engine.LLAMACPP):
                     server = self.server(gpu, sharding)
                     for weights in asked.weights:
                         words = asked.words(gpu=gpu, engine=engine, sharding=sharding, weights=weights, server=server)
                         yield from (replace(words, max_sequences=limit or None) for limit in asked.batch_limits)
 
-    def _shardings(self, *, divides_layers: bool) -> Iterator[Sharding]:
-        """Yield the ways to share the model; beside a host that computes a part of it one GPU is searched."""
+    def _shardings(self, *, splits_once: bool) -> Iterator[Sharding]:
+        """Yield the ways to share the model; GPUs beside a host that computes a part of it divide its layers."""
         choice, offload = self.question.choice, self.question.offload
         if offload is not None and choice.is_open:
-            choice = replace(choice, tensor=(1,))
+            choice = replace(choice, tensor=(1,), pipeline=(1, 2, 4, 8))
         has_experts = self.model.architecture.is_moe
-        for sharding in shardings(choice, has_experts=has_experts, divides_layers=divides_layers):
+        for sharding in shardings(choice, has_experts=has_experts, splits_once=splits_once):
             yield replace(sharding, offload=offload)
 
     def server(self, gpu: str, sharding: Sharding) -> GpuServer:

@@ -16,7 +16,7 @@ from capplan.llm.core.architecture import DraftHead
 from capplan.llm.core.fleet.kubernetes import kubernetes_manifest
 from capplan.llm.core.fleet.launch import Launch, Setting, launch
 from capplan.llm.core.serving.asked import Drafter, DrafterKind, Speculation
-from capplan.llm.core.sharding import Sharding
+from capplan.llm.core.sharding import HostOffload, Sharding
 from capplan.llm.core.weights import Adapters
 from tests.llm.core.fleet.fits import fit
 from tests.seen import at_least
@@ -49,7 +49,7 @@ def made(engine: Engine, **changes: Any) -> Launch:
             "python -m sglang.launch_server --model-path org/model --tp-size 4 --context-length 4096",
         ),
         (Engine.TRTLLM, "trtllm-serve org/model --tp_size 4 --max_seq_len 4096 --max_batch_size 64"),
-        (Engine.LLAMACPP, "llama-server -m org/model -ngl 999 -np 64 -c 262144"),
+        (Engine.LLAMACPP, "llama-server -m org/model -ngl 999 --split-mode tensor -np 64 -c 262144"),
     ],
 )
 def test_the_command_of_each_engine(engine: Engine, words: str) -> None:
@@ -205,7 +205,7 @@ def test_every_command_is_one_that_the_engines_parser_takes(engine: Engine) -> N
                 if options[option] != "flag":
                     assert_taken(options[option], words.pop(0))
     # `-m` and `--model-path` stand before the model; TensorRT-LLM has its adapters in a file.
-    assert used >= set(options) - {"-m", "--model-path", "--n-cpu-moe", "-ngl"}
+    assert used >= set(options) - {"-m", "--model-path", "--n-cpu-moe", "-ngl", "--fit"}
 
 
 def test_vllm_starts_a_pipeline_on_two_servers() -> None:
@@ -314,3 +314,12 @@ def test_an_eagle3_head_without_a_name_is_asked_for() -> None:
     started = made(Engine.VLLM, speculation=speculation, has_own_head=True)
     assert '{"method": "eagle3", "model": "DRAFT", "num_speculative_tokens": 3}' in started.command
     assert any("in place of DRAFT" in note for note in started.notes)
+
+
+def test_llama_cpp_divides_among_several_gpus_and_the_host_by_itself() -> None:
+    # docs/multi-gpu.md at 5815cb8: --fit sets what is not stated, so that -ngl and --n-cpu-moe must not be
+    sharding = Sharding(pipeline=2, offload=HostOffload(expert_layers=3))
+    command = made(Engine.LLAMACPP, sharding=sharding).command
+    assert "--fit on --split-mode layer" in command
+    assert "-ngl" not in command
+    assert "--n-cpu-moe" not in command

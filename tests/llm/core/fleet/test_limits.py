@@ -49,13 +49,13 @@ def test_a_rate_between_points_and_below_the_first() -> None:
 
 
 def test_a_dense_model_is_cut_by_tensors_and_layers_on_one_server() -> None:
-    found = set(shardings(ShardingChoice(), has_experts=False, divides_layers=False))
+    found = set(shardings(ShardingChoice(), has_experts=False, splits_once=False))
     assert len(found) == 10  # TP x PP with a product of at most 8: 4 + 3 + 2 + 1
     assert all(each.gpus <= 8 and each.expert == each.data == 1 for each in found)
 
 
 def test_experts_are_cut_or_kept_whole_and_attention_may_be_repeated() -> None:
-    found = set(shardings(ShardingChoice(), has_experts=True, divides_layers=False))
+    found = set(shardings(ShardingChoice(), has_experts=True, splits_once=False))
     assert Sharding(tensor=8, expert=8) in found
     assert Sharding(tensor=8) in found
     assert Sharding(tensor=1, data=8, expert=8) in found
@@ -63,7 +63,7 @@ def test_experts_are_cut_or_kept_whole_and_attention_may_be_repeated() -> None:
 
 
 def test_stated_sizes_are_tried_and_no_others() -> None:
-    found = list(shardings(ShardingChoice(tensor=(2,), pipeline=(16,)), has_experts=False, divides_layers=False))
+    found = list(shardings(ShardingChoice(tensor=(2,), pipeline=(16,)), has_experts=False, splits_once=False))
     assert found == [Sharding(tensor=2, pipeline=16)]
 
 
