@@ -11,7 +11,8 @@ Columns:
         fused, or where Inductor calls PyTorch's own kernel.
     instr: Instructions per element inside a fused kernel, in fp32: a division or an exponential takes many.
     products: The formula of `core.ops.flops` that counts its multiply-accumulates; empty where it holds no matrix
-        product; "uncounted" where it holds one that no formula counts, which is reported.
+        product; "uncounted" where it holds one, a transform or a decomposition that no formula counts, which is
+        reported.
     notes: "stored input": its input must be materialised, because each element is read several times or gathered.
         "reads a value", "sized by values", "sized by masks": where torch.compile interrupts the graph.
         "profiled as ...": names under which profilers report it, without library.
@@ -597,37 +598,37 @@ new_empty                                | allocation  | by shape       | own ke
 empty_strided                            | allocation  | by shape       | own kernel |       |                      |
 new_empty_strided                        | allocation  | by shape       | own kernel |       |                      |
 resize                                   | allocation  | by shape       | own kernel |       |                      |
-_fft_r2c                                 | fft         | by shape       | own kernel |       |                      |
-_fft_c2r                                 | fft         | by shape       | own kernel |       |                      |
-_fft_c2c                                 | fft         | by shape       | own kernel |       |                      |
-stft                                     | fft         | by shape       | own kernel |       |                      |
-istft                                    | fft         | by shape       | own kernel |       |                      |
-linalg_inv_ex                            | other       | by shape       | own kernel |       |                      |
-linalg_eigh                              | other       | by shape       | own kernel |       |                      |
-_linalg_eigh                             | other       | by shape       | own kernel |       |                      |
-linalg_qr                                | other       | by shape       | own kernel |       |                      |
-linalg_svd                               | other       | by shape       | own kernel |       |                      |
-_linalg_svd                              | other       | by shape       | own kernel |       |                      |
-linalg_cholesky_ex                       | other       | by shape       | own kernel |       |                      |
-cholesky                                 | other       | by shape       | own kernel |       |                      |
-linalg_solve_ex                          | other       | by shape       | own kernel |       |                      |
-_linalg_solve_ex                         | other       | by shape       | own kernel |       |                      |
-triangular_solve                         | other       | by shape       | own kernel |       |                      |
-linalg_lu_factor_ex                      | other       | by shape       | own kernel |       |                      |
-linalg_lu                                | other       | by shape       | own kernel |       |                      |
-cholesky_inverse                         | other       | by shape       | own kernel |       |                      |
-linalg_householder_product               | other       | by shape       | own kernel |       |                      |
-linalg_solve_triangular                  | other       | by shape       | own kernel |       |                      |
-linalg_lstsq                             | other       | by shape       | own kernel |       |                      |
-linalg_lu_solve                          | other       | by shape       | own kernel |       |                      |
-_linalg_det                              | other       | by shape       | own kernel |       |                      |
-_linalg_slogdet                          | other       | by shape       | own kernel |       |                      |
-linalg_eig                               | other       | by shape       | own kernel |       |                      |
-_linalg_eigvals                          | other       | by shape       | own kernel |       |                      |
-linalg_ldl_factor_ex                     | other       | by shape       | own kernel |       |                      |
-linalg_ldl_solve                         | other       | by shape       | own kernel |       |                      |
-geqrf                                    | other       | by shape       | own kernel |       |                      |
-cholesky_solve                           | other       | by shape       | own kernel |       |                      |
+_fft_r2c                                 | fft         | by shape       | own kernel |       | uncounted            |
+_fft_c2r                                 | fft         | by shape       | own kernel |       | uncounted            |
+_fft_c2c                                 | fft         | by shape       | own kernel |       | uncounted            |
+stft                                     | fft         | by shape       | own kernel |       | uncounted            |
+istft                                    | fft         | by shape       | own kernel |       | uncounted            |
+linalg_inv_ex                            | other       | by shape       | own kernel |       | uncounted            |
+linalg_eigh                              | other       | by shape       | own kernel |       | uncounted            |
+_linalg_eigh                             | other       | by shape       | own kernel |       | uncounted            |
+linalg_qr                                | other       | by shape       | own kernel |       | uncounted            |
+linalg_svd                               | other       | by shape       | own kernel |       | uncounted            |
+_linalg_svd                              | other       | by shape       | own kernel |       | uncounted            |
+linalg_cholesky_ex                       | other       | by shape       | own kernel |       | uncounted            |
+cholesky                                 | other       | by shape       | own kernel |       | uncounted            |
+linalg_solve_ex                          | other       | by shape       | own kernel |       | uncounted            |
+_linalg_solve_ex                         | other       | by shape       | own kernel |       | uncounted            |
+triangular_solve                         | other       | by shape       | own kernel |       | uncounted            |
+linalg_lu_factor_ex                      | other       | by shape       | own kernel |       | uncounted            |
+linalg_lu                                | other       | by shape       | own kernel |       | uncounted            |
+cholesky_inverse                         | other       | by shape       | own kernel |       | uncounted            |
+linalg_householder_product               | other       | by shape       | own kernel |       | uncounted            |
+linalg_solve_triangular                  | other       | by shape       | own kernel |       | uncounted            |
+linalg_lstsq                             | other       | by shape       | own kernel |       | uncounted            |
+linalg_lu_solve                          | other       | by shape       | own kernel |       | uncounted            |
+_linalg_det                              | other       | by shape       | own kernel |       | uncounted            |
+_linalg_slogdet                          | other       | by shape       | own kernel |       | uncounted            |
+linalg_eig                               | other       | by shape       | own kernel |       | uncounted            |
+_linalg_eigvals                          | other       | by shape       | own kernel |       | uncounted            |
+linalg_ldl_factor_ex                     | other       | by shape       | own kernel |       | uncounted            |
+linalg_ldl_solve                         | other       | by shape       | own kernel |       | uncounted            |
+geqrf                                    | other       | by shape       | own kernel |       | uncounted            |
+cholesky_solve                           | other       | by shape       | own kernel |       | uncounted            |
 lu_unpack                                | other       | by shape       | own kernel |       |                      |
 _linalg_check_errors                     | other       | by shape       | own kernel |       |                      |
 """

@@ -17,8 +17,13 @@ def stored_tensors(tensor: Tensor) -> Iterator[tuple[str, Tensor]]:
     """List the plain tensors that a tensor stores, with their names below its own; a plain tensor is its own.
 
     Returns:
-        Pairs such as ("", weight), or (".qdata", int8 values) and (".scale", fp32 scales).
+        Pairs such as ("", weight), or (".qdata", int8 values) and (".scale", fp32 scales), or the ".values" and the
+        indices of a sparse tensor.
     """
+    if tensor.layout in _SPARSE:
+        for name in _SPARSE[tensor.layout]:
+            yield f".{name.lstrip('_')}", getattr(tensor, name)().detach()
+        return
     if not is_wrapper(tensor):
         yield "", tensor
         return
@@ -27,6 +32,18 @@ def stored_tensors(tensor: Tensor) -> Iterator[tuple[str, Tensor]]:
     for name in names:
         for inner, plain in stored_tensors(getattr(wrapper, name)):
             yield f".{name}{inner}", plain
+
+
+_COMPRESSED_ROWS = ("values", "crow_indices", "col_indices")
+_COMPRESSED_COLUMNS = ("values", "ccol_indices", "row_indices")
+_SPARSE = {
+    torch.sparse_coo: ("_values", "_indices"),
+    torch.sparse_csr: _COMPRESSED_ROWS,
+    torch.sparse_bsr: _COMPRESSED_ROWS,
+    torch.sparse_csc: _COMPRESSED_COLUMNS,
+    torch.sparse_bsc: _COMPRESSED_COLUMNS,
+}
+"""What returns the tensors that a sparse tensor stores, by its layout: the values first."""
 
 
 def is_wrapper(tensor: Tensor) -> bool:
@@ -64,6 +81,8 @@ def as_parameter(made: Tensor, like: nn.Parameter, replace: Callable[[Tensor], T
 
 def is_main(tensor: Tensor, stored: Tensor) -> bool:
     """Return True if a stored tensor holds the weights themselves, and not their scales or offsets."""
+    if tensor.layout in _SPARSE:
+        return stored.dtype == tensor.dtype
     return tensor is stored or stored.numel() == max(plain.numel() for _, plain in stored_tensors(tensor))
 
 

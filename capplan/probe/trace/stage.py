@@ -302,7 +302,7 @@ def _weights(module: nn.Module) -> Iterator[tuple[Tensor, Role]]:
     seen: set[int] = set()
     for role, held in ((Role.PARAMETER, module.parameters()), (Role.BUFFER, module.buffers())):
         for tensor in held:
-            if id(tensor) not in seen and tensor.layout is torch.strided:
+            if id(tensor) not in seen:
                 seen.add(id(tensor))
                 yield from ((stored, role) for _, stored in stored_tensors(tensor))
 

@@ -441,8 +441,6 @@ def _parameters(module: nn.Module) -> Iterator[Parameter]:
             names.setdefault(id(tensor), []).append(name)
             tensors.setdefault(id(tensor), (tensor, is_buffer))
     for key, (tensor, is_buffer) in tensors.items():
-        if tensor.layout is not torch.strided:
-            continue  # no storage that stands in for it; see `TensorFactory.weight`
         for suffix, stored in stored_tensors(tensor):
             yield Parameter(
                 names=tuple(f"{name}{suffix}" for name in names[key]),

@@ -326,6 +326,7 @@ def test_half_precision_runs_in_the_type_that_was_asked_for(variant: Variant) ->
     asked = Configuration(variant=variant, half_dtype="float16")
     found = trace_module(AsksForDtype(), feeds(16), name="test", configurations=[asked])
     assert macs(found) == LINEAR_MACS
+    assert uncounted(found.recordings[0]) == ("1 × aten::_fft_c2r", "1 × aten::_fft_r2c")
     assert found.recording(Configuration(variant=variant)) is found.recordings[0]  # sizes are those of bfloat16 too
     if variant is Variant.HALF:
         with pytest.raises(TraceError, match="bfloat16 is not what was asked for"):
@@ -452,6 +453,18 @@ class FixedAdjacency(nn.Module):
 def test_sparse_buffers_are_multiplied_by_their_stored_elements() -> None:
     found = trace(FixedAdjacency(), 10, 16)
     assert macs(found) == 10 * LINEAR_MACS + 10 * 16
+
+
+@pytest.mark.filterwarnings("ignore:Sparse:UserWarning")
+def test_sparse_weights_count_what_they_store() -> None:
+    model = FixedAdjacency()
+    model.edges = nn.Parameter(torch.eye(10).to_sparse_csr())
+    stored = {name: held for held in trace(model, 10, 16).parameters for name in held.names}
+    # ten values each; a row pointer more than rows in CSR, two coordinates an entry in COO
+    assert (stored["edges.values"].shape, stored["edges.values"].is_buffer) == ((10,), False)
+    assert (stored["edges.crow_indices"].shape, stored["edges.col_indices"].shape) == ((11,), (10,))
+    assert stored["edges.crow_indices"].is_buffer
+    assert (stored["unused.values"].shape, stored["unused.indices"].shape) == ((10,), (2, 10))
 
 
 class OfGraph(nn.Module):
