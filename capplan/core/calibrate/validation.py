@@ -221,14 +221,10 @@ def summarise(rows: Sequence[JudgedStep]) -> ErrorStatistics:
         error_statistics(np.log(expected / measured)),
         coverage=float(np.mean((low <= measured) & (measured <= high))),
         width=float(np.median((high - low) / 2 / expected)),
-        kendall_models=_mean_tau(rows, _on_one_gpu),
+        kendall_models=_mean_tau(rows, lambda step: (step.gpu, step.workload)),
         kendall_gpus=_mean_tau(rows, _of_one_model),
         faster_named_right=right / pairs if pairs else None,
     )
-
-
-def _on_one_gpu(step: MeasuredStep) -> tuple[object, ...]:
-    return (step.gpu, step.workload)
 
 
 def _of_one_model(step: MeasuredStep) -> tuple[object, ...]:
@@ -311,8 +307,9 @@ def _learnt(gpu: GpuSpec, models: Sequence[Sequence[float]], law: PowerLaw) -> L
         others = (means.sum() - means) / (len(means) - 1)
         errors = np.concatenate([mean - np.array(model) for mean, model in zip(others, models, strict=True)])
         held_out = error_statistics(errors)
+        place = min(len(errors), ceil(0.9 * (len(errors) + 1))) - 1  # nine of ten further rows stay within that error
         measured = [constants.log_half_width for constants in law.architectures.values()]
-        half_width = max(_conformal(np.abs(errors)), *measured)
+        half_width = max(float(np.sort(np.abs(errors))[place]), *measured)
     return LearntPower(
         gpu=gpu.id,
         card=CardPower(
@@ -323,8 +320,3 @@ def _learnt(gpu: GpuSpec, models: Sequence[Sequence[float]], law: PowerLaw) -> L
         ),
         held_out=held_out,
     )
-
-
-def _conformal(errors: FloatArray) -> float:
-    """Return the error that nine of ten further rows stay within."""
-    return float(np.sort(errors)[min(len(errors), ceil(0.9 * (len(errors) + 1))) - 1])

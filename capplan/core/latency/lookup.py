@@ -281,7 +281,12 @@ def architecture_source(calibration: Calibration, gpu: GpuSpec) -> str | None:
 
 def torch_source(calibration: Calibration, version: tuple[int, int]) -> tuple[int, int] | None:
     """Return the measured torch version nearest to the one in question."""
-    return min(_versions(calibration), key=lambda other: _distance(other, version), default=None)
+
+    def minor_releases(found: tuple[int, int]) -> int:
+        return 20 * found[0] + found[1]
+
+    asked = minor_releases(version)
+    return min(_versions(calibration), key=lambda other: abs(minor_releases(other) - asked), default=None)
 
 
 def _versions(calibration: Calibration) -> list[tuple[int, int]]:
@@ -548,7 +553,3 @@ def _logs(calibration: Calibration, name: str) -> FloatArray:
 def _version(text: str) -> tuple[int, int]:
     major, minor = text.split(".")
     return int(major), int(minor)
-
-
-def _distance(one: tuple[int, int], other: tuple[int, int]) -> int:
-    return abs((one[0] * 20 + one[1]) - (other[0] * 20 + other[1]))

@@ -4,6 +4,7 @@ import csv
 import io
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from operator import attrgetter
 from pathlib import Path
@@ -27,6 +28,8 @@ _UNSTATED = {"auto", "unknown", "none", "null", "nan", "n/a", "-"}
 def read_serving(path: Path) -> RunFile[MeasuredRun]:
     """Read the measured runs of a CSV file.
 
+    A run without a version of its engine has that of its source, where this states one alone for that engine.
+
     Args:
         path: A CSV, plain or gzip-compressed, with the columns model, gpu, engine, input_len, output_len, and
             others such as tp, concurrency, weights, ttft_ms, tpot_ms and output_tokens_per_s, power_w and
@@ -36,12 +39,24 @@ def read_serving(path: Path) -> RunFile[MeasuredRun]:
         UsageError: The file cannot be read or lacks a column.
     """
     prompts = load_power_law().task_prompts if columns_of(path) >= ENERGY_COLUMNS else None
+    sources: dict[int, tuple[str, str]] = {}
+    stated: dict[tuple[str, str], set[str]] = {}
 
     def parsed(row: Mapping[str, str], line: int) -> MeasuredRun:
-        return parse_run(row if prompts is None else as_serving_row(row, prompts), file=path.name, line=line)
+        run = parse_run(row if prompts is None else as_serving_row(row, prompts), file=path.name, line=line)
+        sources[line] = row.get("source", "").partition(":")[0], run.engine
+        stated.setdefault(sources[line], set()).update({run.version} - {""})
+        return run
 
     required = REQUIRED if prompts is None else ()
-    return read_runs(path, parsed, required=required, what="a table of serving runs")
+    found = read_runs(path, parsed, required=required, what="a table of serving runs")
+
+    def with_version(run: MeasuredRun) -> MeasuredRun:
+        source = sources[run.line]
+        only = stated[source] if source[0] and not run.version else set()
+        return replace(run, version=next(iter(only))) if len(only) == 1 else run
+
+    return replace(found, runs=tuple(with_version(run) for run in found.runs))
 
 
 def parse_run(row: Mapping[str, str], *, file: str, line: int) -> MeasuredRun:

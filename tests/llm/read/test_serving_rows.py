@@ -58,6 +58,21 @@ def test_newer_tables_of_tensorrt_llm_state_their_own_requests(tmp_path: Path) -
     assert [run.requests for run in read(tmp_path, *rows, head=head).runs] == [3000, 1500, 1000]
 
 
+def test_a_run_without_a_version_has_the_only_one_of_its_source(tmp_path: Path) -> None:
+    head = HEAD + ",source"
+    row = "qwen3-32b,h100,1,1,,,,{},{},fp8,fp8,1000,500,,1,,online,120,8.5,,,A,{}"
+    stated = [
+        row.format(*words)
+        for words in (
+            ("vllm", "0.12.0", "me/one@1:a.json"), ("vllm", "", "me/one@1:b.json"), ("sglang", "", "me/one@1:c.json"),
+            ("vllm", "0.12", "me/two@1:a.json"), ("vllm", "0.13", "me/two@1:b.json"), ("vllm", "", "me/two@1:c.json"),
+            ("vllm", "", ""),
+        )
+    ]  # fmt: skip
+    found = [run.version for run in read(tmp_path, *stated, head=head).runs]
+    assert found == ["0.12.0", "0.12.0", "", "0.12", "0.13", "", ""]
+
+
 def test_how_often_sglang_looks_for_requests_is_what_the_row_or_its_script_says(tmp_path: Path) -> None:
     head = "model,gpu,engine,input_len,output_len,concurrency,ttft_ms,source,receive_interval"
     rows = (

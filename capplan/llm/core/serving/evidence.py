@@ -46,9 +46,10 @@ class ServingEvidence:
     def __str__(self) -> str:
         if self.is_measured_here:
             return "calibrated with a measured run of this deployment"
-        if self.novelties in _USUAL:
-            return _USUAL[self.novelties]
-        words = [_WORDS[novelty] for novelty in Novelty if novelty in self.novelties]
+        novelties = self.novelties - {Novelty.OWNER}
+        if novelties in _USUAL:
+            return _USUAL[novelties]
+        words = [_WORDS[novelty] for novelty in Novelty if novelty in novelties]
         listed = " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
         return f"{'transferred' if self.is_transferred else 'extrapolated'}: nobody measured {listed}"
 
@@ -114,7 +115,9 @@ def evidence_of(
         found.add(Novelty.VENDOR)
     if not is_under_load:
         found.add(Novelty.ENGINE)
-    elif _is_outside(release, calibration.measured_releases.get(pair_name(architecture, engine), ())):
+    elif segment == "consumer" or (vendor != "NVIDIA" and segment == "workstation"):
+        found.add(Novelty.OWNER)
+    if is_under_load and _is_outside(release, calibration.measured_releases.get(pair_name(architecture, engine), ())):
         found.add(Novelty.RELEASE)
     if pair_name(model, engine) not in calibration.measured_pairs:
         found.add(Novelty.MODEL)

@@ -52,17 +52,14 @@ class LearntRun:
 
     @property
     def architecture(self) -> str:
-        """Return the generation of its GPU."""
         return self.observation.case.machine.architecture
 
     @property
     def engine(self) -> str:
-        """Return the generation of its engine."""
         return self.observation.case.engine
 
     @property
     def engine_name(self) -> str:
-        """Return its engine, whatever the generation."""
         return self.engine.split(maxsplit=1)[0]
 
     @property
@@ -127,12 +124,18 @@ def evidence_of_run(run: LearntRun, calibration: LlmCalibration) -> ServingEvide
 
 
 _NEWER = {"vllm": ("0.15", "0.23"), "sglang": ("0.5.9", "0.5.12"), "trtllm": ("1.0", "1.2")}
-"""Releases from which on runs are held out by the splits of engine releases."""
+_OLDER = {"vllm": ("0.9", "0.14"), "sglang": ("0.5.9",), "trtllm": ("0.11", "1.0")}
+"""Releases from which on runs are held out by the splits of engine releases, and those before which."""
 _FOLDS = 5
 _FEWEST_OF_TWO = 20
 """Runs that share both names of a split of two, from which on they are held out."""
 _LEAST_KEPT = 0.3
 """Share of the runs that a split must leave to learn from."""
+
+_ATTENTION = frozenset({
+    KernelClass.DECODE_GQA, KernelClass.DECODE_VECTOR, KernelClass.PREFILL, KernelClass.PREFILL_FP8,
+})  # fmt: skip
+"""Classes that nearly all runs of an engine share, which leave nothing of it to learn from."""
 
 SPLITS: Mapping[str, Callable[[LearntRun], Sequence[str]]] = {
     "deployment": lambda run: (str(crc32(run.deployment.encode()) % _FOLDS),),
@@ -142,6 +145,8 @@ SPLITS: Mapping[str, Callable[[LearntRun], Sequence[str]]] = {
     "architecture": lambda run: (run.architecture,),
     "vendor": lambda run: (run.vendor,),
     "release": lambda run: newer_than(run.engine_name, run.release),
+    "older": lambda run: older_than(run.engine_name, run.release),
+    "format": lambda run: [f"{item} | {run.engine_name}" for item in run.kernels if item not in _ATTENTION],
     "engine": lambda run: (run.engine_name,),
     "publisher": lambda run: (run.publisher,) if run.publisher else (),
     "year": lambda run: (str(run.year),) if run.year else (),
@@ -155,10 +160,14 @@ Of the last two a run is predicted without all that shares the one *or* the othe
 
 def newer_than(engine: str, release: str) -> tuple[str, ...]:
     """Return the names of the releases that a run is not older than, of those that are held out."""
-    version = version_of(release)
-    if version is None:
-        return ()
-    return tuple(f"{engine} {text}" for text in _NEWER.get(engine, ()) if version >= parse_version(text))
+    version, texts = version_of(release), _NEWER.get(engine, ())
+    return tuple(f"{engine} {text}" for text in texts if version is not None and version >= parse_version(text))
+
+
+def older_than(engine: str, release: str) -> tuple[str, ...]:
+    """Return the names of the releases that a run is older than, of those before which runs are held out."""
+    version, texts = version_of(release), _OLDER.get(engine, ())
+    return tuple(f"{engine} before {text}" for text in texts if version is not None and version < parse_version(text))
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,11 +280,15 @@ class WidthRows:
         for name in names:  # one that was never held out is as wide as in sample
             same.setdefault(str(name), inner[str(name)])
         added = {str(name): self._added(str(name), same, kept) for name in names}
+
+        def whole(name: str) -> str:  # the name of the widths of all engines, of which that of one begins with it
+            return max((of for of in added if name == of or name.startswith(f"{of}, ")), key=len)
+
         return {
             name: Width(
                 same=float(np.exp(half)),
                 within=float(np.exp(min(inner.get(name, half), half))),
-                **{item.value: float(np.exp(size)) for item, size in added[_whole_name(name, names)].items()},
+                **{item.value: float(np.exp(size)) for item, size in added[whole(name)].items()},
             )
             for name, half in same.items()
         }
@@ -301,11 +314,6 @@ class WidthRows:
         novelties = [novelty for row in DISTANCES.values() for novelty in row]
         totals = {novelty: float(np.sqrt(steps @ _levels({novelty}))) for novelty in novelties}
         return {**totals, Novelty.NETWORK: totals[Novelty.VENDOR]}
-
-
-def _whole_name(name: str, names: Sequence[str] | NDArray[np.str_]) -> str:
-    """Return the name of the widths of all engines that those of one belong to."""
-    return max((str(whole) for whole in names if name == whole or name.startswith(f"{whole}, ")), key=len)
 
 
 _CANDIDATES = np.array([0.0, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.65, 0.8, 1.0, 1.3, 1.7])

@@ -100,20 +100,12 @@ def start_parts(law: StartLaw, size: StartSize, around: Surroundings) -> tuple[T
         time_s = times[part]
         if part is StartPart.LOAD and around.storage_bytes_per_s is not None:
             reading_s = size.weight_bytes / around.storage_bytes_per_s
-            parts.append(_bytes_by_rate(size.weight_bytes, around.storage_bytes_per_s))
+            exact, kind, source = Interval.exact(reading_s), "bytes ÷ rate", "the rate you state"
+            parts.append(TimedPart(part=StartPart.STORAGE, time_s=exact, kind=kind, source=source))
             if (time_s := time_s - reading_s) <= 0:
                 continue
         parts.append(TimedPart(part=part, time_s=law.around(part, time_s), kind="estimate", source=_LOGS))
     return tuple(parts)
-
-
-def _bytes_by_rate(size_bytes: float, rate: float) -> TimedPart:
-    return TimedPart(
-        part=StartPart.STORAGE,
-        time_s=Interval.exact(size_bytes / rate),
-        kind="bytes ÷ rate",
-        source="the rate you state",
-    )
 
 
 def _machine_parts(around: Surroundings) -> tuple[TimedPart, ...]:

@@ -168,6 +168,7 @@ class Novelty(StrEnum):
 
     `FORMAT` is a class of kernels that no run exercised in the engine, `NETWORK` an exchange between servers in every
     layer. `RELEASE` is a release of an engine outside those that were measured, `ENGINE` an engine under no load.
+    `OWNER` is a card that stands in machines of its owners, whose lanes, power limits and builds nobody states.
     """
 
     MODEL = "model"
@@ -178,12 +179,14 @@ class Novelty(StrEnum):
     NETWORK = "network"
     RELEASE = "release"
     ENGINE = "engine"
+    OWNER = "owner"
 
 
 DISTANCES: Mapping[str, tuple[Novelty, ...]] = {
     "model": (Novelty.MODEL, Novelty.FORMAT),
     "hardware": (Novelty.GPU, Novelty.ARCHITECTURE, Novelty.VENDOR, Novelty.NETWORK),
     "software": (Novelty.RELEASE, Novelty.ENGINE),
+    "place": (Novelty.OWNER,),
 }
 """Novelties that follow one another from near to far; of each row the farthest counts."""
 
@@ -206,6 +209,7 @@ class Width:
     network: float = 1.0
     release: float = 1.0
     engine: float = 1.0
+    owner: float = 1.0
     within: float = 1.2
 
     def half(self, novelties: Set[Novelty]) -> float:

@@ -27,6 +27,8 @@ _TITLES = {
     "architecture": "GPU generation left out",
     "vendor": "Vendor of GPUs left out",
     "release": "Newer releases of an engine left out",
+    "older": "Older releases of an engine left out",
+    "format": "Format or kind of layer left out of an engine",
     "engine": "Engine left out",
     "publisher": "Publisher of the runs left out",
     "year": "Year left out",
@@ -47,9 +49,11 @@ llm-time.yaml --accuracy accuracy-llm.md` remakes this page together with the ca
 * *Median* and *p90* are of the absolute relative error, *bias* is the median of predicted ÷ measured.
 * Of each split the constants are fitted again without a whole group: all runs on one GPU, of all models of one
   architecture, of one generation of GPUs, one vendor, one engine, one publisher or one year. *Newer releases* are those
-  of vLLM from 0.15 and from 0.23 on, of SGLang from 0.5.9 and 0.5.12, and of TensorRT-LLM from 1.0 and 1.2. *GPU and
-  model family* leaves out all runs on the one and all runs of the other. A group whose absence leaves less than 30 % of
-  the runs is not judged, so that NVIDIA is never left out.
+  of vLLM from 0.15 and from 0.23 on, of SGLang from 0.5.9 and 0.5.12, and of TensorRT-LLM from 1.0 and 1.2, *older
+  releases* those of vLLM before 0.9 and before 0.14, of SGLang before 0.5.9, and of TensorRT-LLM before 0.11 and 1.0.
+  *Format or kind of layer* leaves out all runs of an engine with one class of products or of recurrent layers, *GPU and
+  model family* all runs on the one and all runs of the other. A group whose absence leaves less than 30 % of the runs
+  is not judged, so that NVIDIA is never left out.
 * What simulated loops and finite offline runs differ from their closed forms by is taken from the fit to all runs.
 * *A fifth of the deployments left out* is the easiest question: model, GPU and engine are known in other settings.
 * Rows do not say how many requests an offline run had. For those of TensorRT-LLM's documentation the number is that of
@@ -58,8 +62,8 @@ llm-time.yaml --accuracy accuracy-llm.md` remakes this page together with the ca
   is not listed.
 * Interval widths are learnt from the held-out errors of all splits together: one of measured deployments, by metric,
   kind of model and engine, and what each novelty adds in square (model, format, GPU, generation, vendor, release,
-  engine). A run is judged by the novelties that it has where its group is left out, and by widths that are learnt
-  without its group.
+  engine, and cards in machines of their owners: GeForce, and workstation cards of other vendors than NVIDIA). A run is
+  judged by the novelties that it has where its group is left out, and by widths that are learnt without its group.
 * The runs of one deployment share most of their errors, so that a cell of a few deployments is often inside as a whole
   or outside as a whole. No rule for widths can change that, and only larger cells say whether intervals are right.
 * Of the ML.ENERGY benchmark 57 rows, all but one on B200, are left out: their gaps between tokens are uneven (90th

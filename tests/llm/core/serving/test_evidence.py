@@ -99,11 +99,24 @@ def test_a_market_a_generation_or_a_class_of_kernels_that_was_never_measured_cou
         calibration(), gpu="h100", kernels={KernelClass.GEMM_16}, **{**common, "architecture": "Blackwell"}
     )
     unusual = evidence_of(calibration(), gpu="h100", segment="data-centre", kernels={KernelClass.STATE}, **common)
-    assert consumer.novelties == {Novelty.ARCHITECTURE}
+    assert consumer.novelties == {Novelty.ARCHITECTURE, Novelty.OWNER}
     assert newer.novelties == {Novelty.ARCHITECTURE}
     assert other.novelties == {Novelty.GPU}
     assert unusual.novelties == {Novelty.FORMAT}
     assert elsewhere.novelties == {Novelty.FORMAT}
+
+
+def test_cards_in_machines_of_their_owners_are_less_sure_under_load() -> None:
+    common = {"model": "llama", "engine": "vllm", "architecture": "Hopper", "gpu": "h100"}
+    for vendor, segment, is_owners in (
+        ("NVIDIA", "consumer", True), ("NVIDIA", "workstation", False), ("AMD", "workstation", True),
+        ("AMD", "data-centre", False),
+    ):  # fmt: skip
+        found = evidence_of(calibration(), vendor=vendor, segment=segment, **common)
+        assert (Novelty.OWNER in found.novelties) is is_owners
+    owner, none = (ServingEvidence(frozenset(found)) for found in ({Novelty.OWNER}, ()))
+    assert str(owner) == str(none)  # the model and the GPU were measured: the width alone says that machines differ
+    assert Width(same=1.2, owner=1.3).half(owner.novelties) > Width(same=1.2, owner=1.3).half(none.novelties)
 
 
 def test_one_line_of_a_vendor_says_nothing_of_its_others() -> None:

@@ -17,6 +17,7 @@ from capplan.llm.core.serving.learn import (
     hold_out,
     known_by,
     newer_than,
+    older_than,
 )
 from capplan.llm.core.serving.priors import PRIOR, default_layout, default_prior
 from capplan.llm.core.serving.service import Demand
@@ -128,6 +129,8 @@ def test_a_run_belongs_to_every_release_that_it_is_not_older_than() -> None:
     assert newer_than("vllm", "0.18.0") == ("vllm 0.15",)
     assert newer_than("vllm", "0.26.0") == ("vllm 0.15", "vllm 0.23")
     assert newer_than("vllm", "") == ()
+    assert older_than("vllm", "0.8.5") == ("vllm before 0.9", "vllm before 0.14")
+    assert older_than("vllm", "0.14.1") == older_than("vllm", "") == ()
 
 
 def test_held_out_constants_are_those_of_a_fit_without_the_group() -> None:
