@@ -121,8 +121,8 @@ def test_commands_turn_words_into_a_request_and_render_the_answer() -> None:
 
 
 LINES = {
-    "api": 1150, "app": 11100, "cli": 2100, "core": 28700, "hub": 700, "llm": 25150, "probe": 19100, "processes": 850,
-    "report": 14400, "serve": 6900, "shapes": 4050, "specs": 7700, "verbs": 11500,
+    "api": 1150, "app": 11100, "cli": 2100, "core": 29500, "hub": 700, "llm": 24350, "probe": 19100, "processes": 850,
+    "report": 14400, "serve": 6900, "shapes": 4050, "specs": 7700, "verbs": 11700,
 }  # fmt: skip
 """The most lines that the modules of a package may have; a package that needs more says why where it raises this."""
 CLASSES = 1460

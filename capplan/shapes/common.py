@@ -1,7 +1,7 @@
 """Shapes that several answers share: what a document starts with, and the conditions of a question."""
 
 from operator import attrgetter
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 import msgspec
 
@@ -10,19 +10,10 @@ from capplan.shapes.codec import SCHEMA_VERSION
 from capplan.shapes.shape import Shape, Typed, figure, reads
 from capplan.version import __version__
 
-
-def _schema_version(_answer: object) -> Literal[1]:
-    return SCHEMA_VERSION
-
-
-def _capplan_version(_answer: object) -> str:
-    return __version__
-
-
-VERSIONED: Final = (figure("schema_version", _schema_version),)
+VERSIONED: Final = (figure("schema_version", reads(Literal[1], lambda _answer: SCHEMA_VERSION)),)
 """What a document starts with."""
 
-SIGNED: Final = (*VERSIONED, figure("capplan_version", _capplan_version))
+SIGNED: Final = (*VERSIONED, figure("capplan_version", reads(str, lambda _answer: __version__)))
 """What a document starts with that says which capplan wrote it."""
 
 TRAINING: Final = Shape(
@@ -43,11 +34,6 @@ def torch_version(workload: Workload) -> str:
     return "{}.{}".format(*workload.torch_version)
 
 
-def _host(_workload: Workload, answer: Any) -> str | None:
-    """Return what launches kernels, in words; None where no time is estimated, or without a host."""
-    return getattr(answer, "host", None)
-
-
 WORKLOAD: Final = Shape(
     "WorkloadDocument",
     Workload,
@@ -59,7 +45,7 @@ WORKLOAD: Final = Shape(
         figure("layout"),
         figure("torch", torch_version),
         figure("training", TRAINING, default=None),
-        figure("host", _host, default=None),
+        figure("host", reads(str | None, lambda _workload, answer: getattr(answer, "host", None)), default=None),
     ),
 )
 

@@ -24,10 +24,6 @@ _Asked = tuple[EstimateAnswer, int]
 _SHARE = Meta(ge=0, le=1)
 
 
-def _points(report: EstimateReport) -> tuple[_Point, ...]:
-    return tuple((point, report.energy.get(point.batch)) for point in report.curve)
-
-
 def _of_point(name: str, kind: Any) -> Typed:
     return reads(kind, lambda point: getattr(point[0], name))
 
@@ -46,14 +42,6 @@ _MOST_LISTED = 20
 
 def _costliest(kind: Any, name: str) -> Typed:
     return reads(tuple[kind, ...], lambda report, asked: attrgetter(name)(report.breakdown)[: asked[1]])
-
-
-def _device_batch(report: EstimateReport) -> int | None:
-    return report.curve[0].batch if report.workload.framework.is_replayed else device_batch(report.curve)
-
-
-def _compared(report: EstimateReport, asked: _Asked) -> tuple[ComparedRun, ...] | None:
-    return asked[0].compared.get(report.breakdown.gpu.id)
 
 
 # fmt: off
@@ -116,10 +104,10 @@ GPU_ESTIMATE: Final = Shape("GpuEstimateDocument", EstimateReport, "The estimate
     figure("framework", "workload.framework"),
     figure("torch", reads(str, lambda report: torch_version(report.workload)), Meta(pattern=r"^\d+\.\d+$")),
     figure("host"),
-    figure("curve", CURVE_POINT.at(_points), Meta(min_length=1)),
+    figure("curve", CURVE_POINT.at(reads(tuple[_Point, ...], lambda report: tuple((point, report.energy.get(point.batch)) for point in report.curve))), Meta(min_length=1)),
     figure("knee_batch", reads(int | None, lambda report: knee_batch(report.curve, gain_fraction=report.gain_fraction))),
     figure("saturating_batch", reads(int | None, lambda report: saturating_batch(report.curve))),
-    figure("device_batch", _device_batch),
+    figure("device_batch", reads(int | None, lambda report: report.curve[0].batch if report.workload.framework.is_replayed else device_batch(report.curve))),
     figure("batching_gain"),
     figure("kernels", KERNEL.at(_costliest(KernelShare, "kernels"))),
     figure("modules", MODULE.at(_costliest(ModuleShare, "modules"))),
@@ -129,7 +117,7 @@ GPU_ESTIMATE: Final = Shape("GpuEstimateDocument", EstimateReport, "The estimate
     figure("evidence", _of_last("evidence", Evidence)),
     figure("evidence_reason", _of_last("evidence_reason", str)),
     figure("notes", _of_last("notes", tuple[str, ...])),
-    figure("frameworks", FRAMEWORK.at(_compared), default=UNSET),
+    figure("frameworks", FRAMEWORK.at(reads(tuple[ComparedRun, ...] | None, lambda report, asked: asked[0].compared.get(report.breakdown.gpu.id))), default=UNSET),
 ))
 ESTIMATE: Final = Shape("EstimateDocument", EstimateAnswer, "What `capplan estimate --format json` writes. Times in seconds, sizes in bytes, shares as fractions.", (
     figure("estimates", GPU_ESTIMATE.at("reports"), Meta(min_length=1)),

@@ -55,11 +55,6 @@ def _of_rent(name: str) -> Typed:
     return reads(str | UnsetType | None, lambda price: getattr(price, name, UNSET))
 
 
-def _priced_gpu(price: Price | PurchasePrice, answer: Any) -> str | None:
-    """Return the GPU of a price; None in the sheet of one GPU."""
-    return None if isinstance(answer, GpuSheet) else price.gpu
-
-
 def _prices(answer: Any) -> tuple[Price | PurchasePrice, ...]:
     """Return rents before purchases."""
     return (*answer.hourly, *answer.purchase)
@@ -102,7 +97,7 @@ FIGURE: Final = Shape("FigureDocument", Figure, "A figure as its source prints i
 # A rented machine is taken whole, with `instance_gpus` GPUs of which fast links join `joined_gpus`. `comparison` says
 # why nobody can order at the price; it is absent for offers.
 PRICE: Final = Shape("PriceDocument", Price | PurchasePrice,"A price of one GPU: an hourly rent from a provider, or a purchase from a seller. [USD]", (
-    figure("gpu", _priced_gpu, default=UNSET),
+    figure("gpu", reads(str | None, lambda price, answer: None if isinstance(answer, GpuSheet) else price.gpu), default=UNSET),
     figure("term", reads(Term, lambda price: price.term)),
     figure("usd_per_hour", _if_stated("usd_per_hour", float), default=UNSET),
     figure("provider", _if_stated("provider", str), default=UNSET),

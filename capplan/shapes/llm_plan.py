@@ -7,7 +7,6 @@ from msgspec import UNSET
 from capplan.core.economics.cost import OwnedCost
 from capplan.core.gpus.prices import Price
 from capplan.core.numbers import Interval
-from capplan.core.scaling.ways import Crossing, ServingWays, WayCost
 from capplan.llm.core.fleet.deployment_plan import (
     DeploymentFit,
     DeploymentRejection,
@@ -23,9 +22,10 @@ from capplan.llm.core.fleet.launch import Launch
 from capplan.llm.core.fleet.money import FleetMoney, PaymentOption, PlannedFleet
 from capplan.llm.core.serving.load_curve import LoadPoint
 from capplan.llm.core.simulation.load_answer import Percentiles
-from capplan.shapes.common import VERSIONED, in_words
+from capplan.shapes.common import VERSIONED
 from capplan.shapes.llm_serving import SERVED_MODEL, sharing_of
 from capplan.shapes.shape import Nested, Shape, figure, itself, reads
+from capplan.shapes.ways import WAYS
 
 _JOULES_PER_KWH = 3.6e6
 MOST_CURVES = 12
@@ -60,10 +60,6 @@ def _seen(interval: str, percentiles: str) -> Nested:
 def _written(fleet: PlannedFleet) -> tuple[WrittenFit, ...]:
     best = {id(fit) for fit in front(fleet.plan.fits)}
     return tuple(WrittenFit(fit, id(fit) in best, place < MOST_CURVES) for place, fit in enumerate(fleet.plan.fits))
-
-
-def _recommended(fleet: PlannedFleet) -> WrittenFit | None:
-    return next(iter(_written(fleet)), None)
 
 
 def _curve(written: WrittenFit) -> tuple[tuple[LoadPoint, DeploymentFit], ...] | None:
@@ -255,35 +251,13 @@ REJECTED: Final = Shape("DeploymentRejectionDocument", DeploymentRejection, "A d
     figure("weights"),
     figure("least_s", meaning="the broken limit's time with one request at a time"),
 ))
-WAY: Final = Shape("ServingWayDocument", WayCost, "What one way to serve the load of a week costs.", (
-    figure("way", in_words("way")),
-    figure("usd_per_month", meaning="null where no price is known"),
-    figure("inside_fraction", "inside", "share of the requests that keep the limits; null where nothing is known"),
-    figure("keeps", meaning="true if the share asked for keeps the limits"),
-    figure("words"),
-    figure("source"),
-))
-CROSSING: Final = Shape("WayCrossingDocument", Crossing, "A load from which one way costs less than another.", (
-    figure("requests_per_day"),
-    figure("below", in_words("below"), "the cheaper one below"),
-    figure("above", in_words("above"), "the cheaper one above"),
-))
-WAYS: Final = Shape("ServingWaysDocument", ServingWays, "Ways to serve the load of a week, the cheapest that keeps the limits first.", (
-    figure("requests_per_day"),
-    figure("peak_per_s"),
-    figure("share"),
-    figure("start_s"),
-    figure("costs", WAY.at("costs")),
-    figure("crossings", CROSSING.at("crossings")),
-    figure("notes"),
-))
 LLM_PLAN: Final = Shape("LlmPlanDocument", PlannedFleet, "What `capplan llm plan --format json` writes; memory is that of one GPU.", (
     *VERSIONED,
     figure("model", SERVED_MODEL.at(reads(Any, lambda fleet: fleet.plan))),
     figure("load", "plan.load"),
     figure("limits", "plan.limits"),
     figure("certainty_fraction", "plan.certainty_fraction", "probability with which the intervals keep the limits"),
-    figure("recommended", DEPLOYMENT.at(_recommended)),
+    figure("recommended", DEPLOYMENT.at(reads(WrittenFit | None, lambda fleet: next(iter(_written(fleet)), None)))),
     figure("cheaper_on_weaker_evidence", "plan.cheaper.gpu"),
     figure("fits", DEPLOYMENT.at(_written)),
     figure("front", FRONT.at(reads(tuple[FrontPoint, ...], lambda fleet: load_front(fleet.plan.fits)))),

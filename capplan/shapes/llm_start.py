@@ -12,7 +12,7 @@ PART: Final = Shape("StartPartDocument", TimedPart, "The time of one part of a s
     figure("part", in_words("part"), show=column("part", csv="expected")),
     figure("time_s", meaning="nine of ten starts lie within, as public logs say", show=column("time", format_seconds, csv="expected low high")),
     figure("kind", meaning="what kind of figure it is", show=column("kind", csv="expected")),
-    figure("source", show=column("source", csv="expected")),
+    figure("source", show=column("from", csv="expected", rank=2)),
 ))
 START: Final = Shape("LlmStartDocument", StartAnswer, "What `capplan llm start --format json` writes.", (
     *VERSIONED,

@@ -16,10 +16,6 @@ from capplan.shapes.common import SIGNED, VERSIONED, in_words
 from capplan.shapes.shape import Shape, figure, itself, reads
 
 
-def _trained_parameters(job: TrainingJob) -> int:
-    return adapter_parameters(job.architecture, job.adapter) if job.is_adapted else count_parameters(job.architecture)
-
-
 def _cell_key(cell: TrainingCell, by: Any) -> dict[str, str]:
     """Return the columns that make a cell; the cell of all rows has none."""
     return dict(zip(by, cell.key, strict=False))
@@ -35,7 +31,7 @@ JOB: Final = Shape("TrainingJobDocument", TrainingJob, "A training job.", (
     figure("active_params", reads(int, lambda job: count_active_parameters(job.architecture))),
     figure("method", in_words("method")),
     figure("objective", in_words("objective"), default="sft"),
-    figure("trained_params", _trained_parameters),
+    figure("trained_params", reads(int, lambda job: adapter_parameters(job.architecture, job.adapter) if job.is_adapted else count_parameters(job.architecture))),
     figure("base", reads(str | None, lambda job: job.base.value if job.is_adapted else None),
         "Format of a frozen base; null where all parameters are trained."),
     figure("compute", in_words("compute")),

@@ -24,14 +24,6 @@ def _per_repetition(name: str) -> Typed:
     return reads(float, lambda timed: attrgetter(name)(timed) / timed.repetitions)
 
 
-def _parts(place: PipelineMemoryOn) -> dict[str, Interval]:
-    return {part.name: part.size_bytes for part in place.worst.all_parts}
-
-
-def _moments(place: PipelineMemoryOn) -> dict[str, Interval]:
-    return {moment.part: moment.memory.total_bytes for moment in place.moments}
-
-
 # fmt: off
 ERRORS: Final = Shape("PipelineErrors", PipelineCell, "The errors of rows that belong together.", (
     figure("pipeline", _named(0), show=CSV),
@@ -72,8 +64,8 @@ PLACED_MEMORY: Final = Shape("PlacedMemory", PipelineMemoryOn, "A pipeline's mem
     figure("peak_allocated_bytes", "worst.peak_allocated_bytes", show=CSV),
     figure("peak_reserved_bytes", "worst.peak_reserved_bytes", show=CSV),
     figure("total_bytes", "worst.total_bytes", "what nvidia-smi would show for the process", Show(csv=("low", "expected", "high"))),
-    figure("parts", _parts, "what the worst moment holds"),
-    figure("moments", _moments, "the process while each part runs"),
+    figure("parts", reads(dict[str, Interval], lambda place: {part.name: part.size_bytes for part in place.worst.all_parts}), "what the worst moment holds"),
+    figure("moments", reads(dict[str, Interval], lambda place: {moment.part: moment.memory.total_bytes for moment in place.moments}), "the process while each part runs"),
     figure("peak_module", "worst.peak_module"),
     figure("available_bytes", default=None),
     figure("status", show=CSV, default=None),

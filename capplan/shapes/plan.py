@@ -27,6 +27,7 @@ from capplan.errors import UsageError
 from capplan.shapes.codec import SCHEMA_VERSION
 from capplan.shapes.common import SIGNED, WORKLOAD
 from capplan.shapes.shape import CSV, NOWHERE, Shape, column, ends_of, figure, itself, reads
+from capplan.shapes.ways import WAYS
 from capplan.units import (
     format_bytes,
     format_fraction,
@@ -179,10 +180,6 @@ def _hours_span(fit: Fit, plan: Plan) -> str | None:
     return None if hours is None else format_hours(hours)
 
 
-def _recommended_as(fit: Fit, plan: Plan) -> str:
-    return " ".join(choice.criterion for choice in plan.recommended if choice.fit is fit)
-
-
 FIT: Final = Shape("PlannedFit", Fit, "A GPU that serves one batch within the limits, certainly or perhaps.", (
     figure("model", reads(str, lambda _fit, plan: plan.model.name), show=CSV.alone()),
     figure("gpu", "gpu.id", show=column("GPU", csv="expected")),
@@ -238,7 +235,7 @@ FIT: Final = Shape("PlannedFit", Fit, "A GPU that serves one batch within the li
         column(EVIDENCE_TITLE, EVIDENCE_WORDS.__getitem__, csv="expected").on_page(), default=Evidence.SPEC_SHEET),
     figure("evidence_reason", "latency.evidence_reason", default=""),
     figure("gpu_hours_span", reads(str | None, _hours_span), show=column("GPU-hours").right().where_known().alone()),
-    figure("recommended_as", _recommended_as, show=CSV.alone()),
+    figure("recommended_as", reads(str, lambda fit, plan: " ".join(choice.criterion for choice in plan.recommended if choice.fit is fit)), show=CSV.alone()),
     figure("offer_cautions", reads(str, lambda _fit, plan: "; ".join(plan.offer_cautions)), show=CSV.alone()),
     figure("parts", PART, "of a pipeline, in order", default=()),
     figure("offload", meaning="where a pipeline's waiting weights are: none, model, sequential", default="none"),
@@ -331,6 +328,7 @@ PLAN: Final = Shape("PlanDocument", Plan, "What `capplan plan --format json` wri
     figure("cautions", meaning="What makes the figures of this model uncertain.", default=()),
     figure("notes"),
     figure("provenance", PROVENANCE.at(itself(Plan))),
+    figure("ways", WAYS, "where they are asked for", default=UNSET),
 ))
 # fmt: on
 

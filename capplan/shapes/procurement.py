@@ -110,18 +110,10 @@ def _price_usd(row: DecidedOption) -> float | None:
     return rent.usd_per_hour if rent else purchase.usd if purchase else None
 
 
-def _price_unit(row: DecidedOption) -> str | None:
-    return "USD per GPU and hour" if row.option.rent else "USD per GPU" if row.option.purchase else None
-
-
 def _is_host_bound(row: DecidedOption) -> bool:
     point = row.option.operating_point
     alone_per_s = point.parallel.alone_per_s if point.parallel else point.rate_per_s
     return alone_per_s >= row.option.sizing.capacity.host_per_s * (1 - 1e-9)
-
-
-def _pcie_per_s(row: DecidedOption) -> float | None:
-    return next((limit.rate_per_s for limit in row.candidate.host_limits if limit.name == PCIE), None)
 
 
 def _scaling_fraction(row: DecidedOption) -> float | None:
@@ -157,21 +149,9 @@ def _months_until_full(row: DecidedOption) -> float | None:
     )
 
 
-def _availability(row: DecidedOption) -> float:
-    return reliability(row.answer.demand.load, row.answer.case.money).of_fleet(row.option.fleet)
-
-
-def _initial_usd(row: DecidedOption) -> float | None:
-    return row.owned.initial if row.owned else 0.0 if row.option.cost else None
-
-
 def _running_usd(row: DecidedOption) -> float | None:
     cost = row.option.cost
     return row.owned.running_per_year if row.owned else cost.yearly[1] if cost else None
-
-
-def _payback_years(row: DecidedOption) -> float | None:
-    return payback_years(row.owned, row.best_rent[1]) if row.owned and row.best_rent else None
 
 
 # fmt: off
@@ -181,7 +161,7 @@ _OFFER = (
     figure("region", "option.rent.region"),
     figure("instance", "option.rent.instance"),
     figure("price_usd", _price_usd, "of one GPU, by the hour for rents"),
-    figure("price_unit", _price_unit),
+    figure("price_unit", reads(str | None, lambda row: "USD per GPU and hour" if row.option.rent else "USD per GPU" if row.option.purchase else None)),
     figure("price_date", "price.date"),
     figure("price_source", "price.source"),
     figure("price_tier", reads(str | None, lambda row: row.price and row.price.tier.value)),
@@ -226,7 +206,7 @@ _SPEED = (
     figure("host_limit", "host.name", "what limits how fast the host feeds one GPU"),
     figure("host_per_s", "host.rate_per_s", "what that feeds to one GPU at most"),
     figure("is_host_bound", _is_host_bound),
-    figure("pcie_per_s", _pcie_per_s, "what PCIe alone would feed"),
+    figure("pcie_per_s", reads(float | None, lambda row: next((limit.rate_per_s for limit in row.candidate.host_limits if limit.name == PCIE), None)), "what PCIe alone would feed"),
     figure("scaling_fraction", _scaling_fraction,
         "the share of its rate that a GPU keeps beside the others of a training"),
     figure("link", _link, "over which GPUs that train together exchange gradients"),
@@ -268,7 +248,7 @@ _COUNT = (
     figure("samples_by_year", "option.samples_by_year"),
     figure("headroom_fraction", "option.headroom_fraction"),
     figure("spares", "option.fleet.spares"),
-    figure("availability_fraction", _availability),
+    figure("availability_fraction", reads(float, lambda row: reliability(row.answer.demand.load, row.answer.case.money).of_fleet(row.option.fleet))),
     figure("months_until_full", _months_until_full),
     figure("rack_units", "option.rack_units"),
 )
@@ -301,7 +281,7 @@ _POWER = (
 _MONEY = (
     figure("yearly_usd", reads(tuple[float, ...], lambda row: row.option.cost.yearly if row.option.cost else ()),
         "what is paid: first the first day, then each year"),
-    figure("initial_usd", _initial_usd),
+    figure("initial_usd", reads(float | None, lambda row: row.owned.initial if row.owned else 0.0 if row.option.cost else None)),
     figure("running_usd_per_year", _running_usd),
     figure("cost_usd_per_year", "option.cost_per_year"),
     figure("present_usd", "option.cost.present"),
@@ -312,7 +292,7 @@ _MONEY = (
         "of use, above which buying beats renting on demand"),
     figure("break_even_against", reads(str | None, lambda row: row.break_even and row.break_even[1])),
     figure("breakdown_usd", "option.cost.breakdown"),
-    figure("payback_years", _payback_years),
+    figure("payback_years", reads(float | None, lambda row: payback_years(row.owned, row.best_rent[1]) if row.owned and row.best_rent else None)),
     figure("payback_against", reads(str | None, lambda row: row.best_rent[0] if row.owned and row.best_rent else None)),
 )
 OPTION: Final = Shape("OptionRow", DecidedOption, "One way to meet the load: a GPU, bought or rented. Amounts are US dollars before tax, null without a price.", (

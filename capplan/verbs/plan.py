@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 from msgspec import Meta
 
 from capplan.core.workload import BatchChoice, Batches, ModelSharding, SortKey
+from capplan.verbs.llm.ways import WaysFields, compared_ways
 from capplan.verbs.statement.contract import Context, Look, Outcome, Verb, laid_out_by
 from capplan.verbs.statement.fields import (
     EVERYWHERE,
@@ -67,7 +68,7 @@ class _SizeFields:
 @dataclass(frozen=True, kw_only=True)
 class PlanQuestion(
     ModelFields, PipelineFields, _SizeFields, GpuFields, TimedFields, LimitFields,
-    DrawFields, JobFields, CurrencyFields, PriceFields, StrictFields, CalibrationFields,
+    DrawFields, JobFields, CurrencyFields, PriceFields, StrictFields, CalibrationFields, WaysFields,
 ):  # fmt: skip
     """Which GPUs fit a model at a batch, how fast it runs there, and what it costs."""
 
@@ -115,20 +116,21 @@ def answer_plan(question: PlanQuestion, context: Context) -> "Plan":
         MissingRecordingError: a trace lacks the recording of this precision, layout or mode.
     """
     from capplan.app.plan import PlanContext, PlanTerms
+    from capplan.core.plan.ways import replicas_of
+    from capplan.core.scaling.ways import Way, unknown_way
+    from capplan.verbs.llm.start import start_of_weights
     from capplan.verbs.pipelines import open_asked
 
+    week = question.stated_week()
+    if week is not None:
+        question = replace(question, rate_per_s=week.peak_per_s)
     shared = PlanContext.of(
-        context.gpus(question),
-        question.price_filters(),
-        calibration=question.calibration,
-        feedback=context.feedback,
+        context.gpus(question), question.price_filters(), calibration=question.calibration, feedback=context.feedback
     )
     terms = PlanTerms(
         batches=question.batches,
         workload=replace(
-            question.workload(question.default_precision()),
-            gpu_count=question.gpu_count,
-            sharding=question.sharding,
+            question.workload(question.default_precision()), gpu_count=question.gpu_count, sharding=question.sharding
         ),
         limits=replace(question.limits(question.rate_per_s), max_power_draw_w=question.max_power_draw_w),
         sort=question.sort,
@@ -136,14 +138,25 @@ def answer_plan(question: PlanQuestion, context: Context) -> "Plan":
     )
     opened = open_asked(question, context, terms.workload, shared)
     found = opened.advised(opened.plan(terms), terms)
+    if week is not None and found.fits:
+        replicas = replicas_of(
+            found, shared.rents, lambda fit: start_of_weights(question, fit.memory.weight_bytes, fit.gpus_together)
+        )
+        api = unknown_way(Way.API, "no price of an API is known of this model")
+        found = replace(found, ways=compared_ways(question, replicas, week, api=api, notes=_ways_notes(question)))
     return replace(found, job=question.job(), local=question.local_currency())
+
+
+def _ways_notes(question: PlanQuestion) -> tuple[str, ...]:
+    start = "A start is that of an engine's processes and of the weights, without a compiler."
+    return (start,) if question.max_latency_s is not None else (start, "No limit was asked: ⟨max-latency⟩ states one.")
 
 
 def _short_answers(plans: "Sequence[Plan]", question: PlanQuestion, look: Look) -> "list[Line] | None":
     from capplan.report.text.answer import Selection, answer_lines
     from capplan.report.text.pipelines import pipeline_lines
 
-    if question.everything:
+    if question.everything or question.compare_ways:
         return None
     lines: list[Line] = []
     for plan in plans:

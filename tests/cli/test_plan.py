@@ -200,3 +200,25 @@ def test_quantised_weights_are_planned_beside_full_width(run: Run, net_trace: Pa
     refused = run("plan", net_trace, "--batch", "8", "--weights", "int4", "--activations", "fp8")
     assert refused.exit_code == 2
     assert "no kernel for int4 weights with fp8 activations" in refused.stderr
+
+
+def test_ways_to_serve_a_week_are_compared_for_any_model(run: Run, net_trace: Path, tmp_path: Path) -> None:
+    """A load far below what one GPU carries: one stands, and a fleet that sleeps at night never costs more."""
+    week = tmp_path / "week.yaml"
+    week.write_text(
+        "day: [0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 0, 0]\nrequests_per_day: 36000\n"
+    )
+    asked = ("plan", net_trace, "--gpu", "t4", "--batch", "1", "--week", week, "--compare-ways", "--max-latency", "1s")
+    result = run(*asked, "--storage", "1GB/s")
+    assert result.exit_code == 0, result.stderr
+    assert "standing" in result.stdout
+    ways = json.loads(run(*asked, "--json").stdout)["ways"]
+    costs = {way["way"]: way for way in ways["costs"]}
+    # 36,000 requests in 10 hours are 1/s; awake are 10 of 24 hours, a start and some minutes a day beside them
+    assert ways["peak_per_s"] == 1.0
+    standing, scaled = (costs[name]["usd_per_month"]["expected"] for name in ("standing", "autoscaled"))
+    assert 10 / 24 <= scaled / standing <= 11 / 24
+    assert costs["API"]["usd_per_month"] is None
+    refused = run("plan", net_trace, "--gpu", "t4", "--week", week)
+    assert refused.exit_code != 0
+    assert "--compare-ways" in refused.stderr

@@ -50,11 +50,6 @@ def accept_serving(
 ) -> AcceptedMachine:
     """Compare a machine with the recommended deployment of a plan.
 
-    Args:
-        document: What `capplan llm plan --json` wrote.
-        machine: What the driver says of the machine; empty where nothing was recorded.
-        runs: Benchmark runs against one replica of the deployment.
-
     Raises:
         UsageError: the plan is damaged or recommends nothing, or nothing was recorded.
     """
@@ -107,13 +102,6 @@ def accept_measured(
     machine: Sequence[DeliveredGpu] = (),
 ) -> AcceptedMachine:  # fmt: skip
     """Compare a machine with a plan of a model that is not served by an engine.
-
-    Args:
-        document: What `capplan plan --json` wrote.
-        gpu: The device that was planned.
-        batch: The batch that is compared; all that were planned and measured if None.
-        points: What `capplan measure` timed on the machine.
-        machine: What the driver says of the machine.
 
     Raises:
         UsageError: the plan has no such device, or nothing measured is of the plan.

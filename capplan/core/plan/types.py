@@ -13,6 +13,7 @@ from capplan.core.memory.fit import usable_memory
 from capplan.core.memory.types import FitStatus, MemoryEstimate
 from capplan.core.numbers import Interval, ceil_guarded
 from capplan.core.power import StepEnergy
+from capplan.core.scaling.ways import ServingWays
 from capplan.core.trace.types import HasParameters, ModelInput
 from capplan.core.workload import DEFAULT_UTILIZATION, SortKey, Workload, precision_label
 from capplan.units import format_rate, format_seconds, format_watts
@@ -334,7 +335,8 @@ class Plan:
     side, the most important first, `changes` what other conditions would make of the first recommendation. `pipeline`
     says what the samples are that a pipeline makes; None for a model. `offer_cautions` say what to know of the
     recommended GPUs before one is rented or bought: licence, porting, age of the price, what would cost less.
-    `local` is the currency that costs also stand in.
+    `local` is the currency that costs also stand in, `ways` are those to serve the load of a week; None where they are
+    not asked for.
     """
 
     model: ModelFacts
@@ -357,6 +359,7 @@ class Plan:
     changes: tuple[ConditionEffect, ...] = ()
     pipeline: PipelineFacts | None = None
     local: LocalCurrency | None = None
+    ways: ServingWays | None = None
 
     def best(self, criterion: Criterion | str | None = None) -> Fit | None:
         """Return the recommended fit by a criterion; without one, the cheapest, else the first in order.
@@ -436,22 +439,12 @@ class Plan:
 
 
 def gpus_for_rate(limits: Limits, latency: LatencyEstimate) -> int | None:
-    """Return how many GPUs carry the load, each at the low end of its throughput; None without a load.
-
-    Args:
-        limits: The limits, with the load.
-        latency: How fast a GPU is, or several that share a batch.
-    """
+    """Return how many GPUs carry the load, each at the low end of its throughput; None without a load."""
     return None if limits.rate_per_s is None else gpus_carrying(limits.rate_per_s, latency)
 
 
 def gpus_carrying(rate_per_s: float, latency: LatencyEstimate) -> int:
-    """Return how many GPUs carry a rate, each at the low end of its throughput.
-
-    Args:
-        rate_per_s: The rate. [samples/s]
-        latency: How fast a GPU is, or several that share a batch.
-    """
+    """Return how many GPUs carry a rate of samples, each at the low end of its throughput."""
     together = latency.gpu_count * latency.gpus_per_batch
     return together * max(1, ceil_guarded(rate_per_s / latency.throughput_per_s.low))
 

@@ -130,42 +130,37 @@ def draw_starts(start_s: Interval, quantile: float, *, seed: int = 5) -> FloatAr
     return np.asarray(middle * np.exp(jitter))
 
 
-def tried_settings(fleet: ElasticFleet, asked: Elasticity, standing: int) -> list[ScalingSetting]:
+def tried_settings(fleet: ElasticFleet, asked: Elasticity) -> list[ScalingSetting]:
     """Return settings of an autoscaler in coarse ticks, the cheapest that keeps the share first, then by the share."""
+    half = (standing_fleet(fleet, share=asked.share).replicas + 1) // 2
     floor = 0 if asked.policy.idle_s is not None else 1
-    least = [asked.minimum] if asked.minimum is not None else sorted({floor, 1, (standing + 1) // 2})
     fills = (1.0,) if asked.target is not None or asked.maximum == 1 else _FILLS
     tried = []
-    for bounds in (ReplicaBounds.of(minimum, asked.maximum or 2 * standing) for minimum in least):
+    for minimum in [asked.minimum] if asked.minimum is not None else sorted({floor, 1, half}):
         for target in (target_of(asked, fleet.curve, fill=fill) for fill in fills):
-            run = _follow(fleet, asked, bounds, target, at=asked.certainty, ticks=_TRIED_TICKS)
-            tried.append(_setting(fleet, bounds.minimum, target, [run] * 4))
+            run = _follow(fleet, asked, minimum, target, at=asked.certainty, ticks=_TRIED_TICKS)
+            tried.append(_setting(fleet, minimum, target, [run] * 4))
     return sorted(tried, key=lambda one: _order(one, asked.share))
 
 
-def settled(fleet: ElasticFleet, asked: Elasticity, setting: ScalingSetting, standing: int) -> ScalingSetting:
+def settled(fleet: ElasticFleet, asked: Elasticity, setting: ScalingSetting) -> ScalingSetting:
     """Return a setting in fine ticks, with the interval that the start and the speed of a replica give its cost."""
-    bounds, slow = ReplicaBounds.of(setting.minimum, asked.maximum or 2 * standing), asked.slowness
+    minimum, target, slow = setting.minimum, setting.target, asked.slowness
     ends = ((0.05, slow.low), (0.5, 1.0), (0.95, slow.high), (asked.certainty, 1.0))
-    runs = [
-        _follow(fleet, asked, bounds, setting.target, at=at, factor=factor, ticks=_FINE_TICKS) for at, factor in ends
-    ]
-    return _setting(fleet, setting.minimum, setting.target, runs)
+    runs = [_follow(fleet, asked, minimum, target, at=at, factor=factor, ticks=_FINE_TICKS) for at, factor in ends]
+    return _setting(fleet, minimum, target, runs)
 
 
-def settings_of(fleet: ElasticFleet, asked: Elasticity, standing: int) -> tuple[ScalingSetting, ...]:
+def settings_of(fleet: ElasticFleet, asked: Elasticity) -> tuple[ScalingSetting, ...]:
     """Return the settings of an autoscaler, the cheapest that keeps the share first and followed in fine ticks."""
-    best, *others = tried_settings(fleet, asked, standing)
-    return (settled(fleet, asked, best, standing), *others)
+    best, *others = tried_settings(fleet, asked)
+    return (settled(fleet, asked, best), *others)
 
 
 def usd_per_month_at(factor: float, fleet: ElasticFleet, asked: Elasticity, setting: ScalingSetting) -> float:
     """Return what a setting costs a month if so many times the requests come; replicas at least grow with them."""
     minimum = min(setting.minimum, 1) if factor < 1 else ceil_guarded(setting.minimum * factor)
-    most = 2 * standing_fleet(fleet, share=asked.share, factor=factor).replicas
-    run = _follow(
-        fleet, asked, ReplicaBounds.of(minimum, most), setting.target, at=0.5, factor=factor, ticks=_TRIED_TICKS
-    )
+    run = _follow(fleet, asked, minimum, setting.target, at=0.5, factor=factor, ticks=_TRIED_TICKS)
     return charged_usd(run.replicas, run.tick_s, fleet.charge) * WEEKS_PER_MONTH
 
 
@@ -175,14 +170,16 @@ def _order(setting: ScalingSetting, share: float) -> tuple[bool, float]:
 
 
 def _follow(
-    fleet: ElasticFleet, asked: Elasticity, bounds: ReplicaBounds, target: float,
+    fleet: ElasticFleet, asked: Elasticity, minimum: int, target: float,
     *, at: float, ticks: int, factor: float = 1.0,
 ) -> ReplayedWeek:  # fmt: skip
     """Follow a week with so many times the requests, its starts at a quantile; as many ticks with work at most."""
     awake_s, stays_s = WEEK_S, asked.policy.idle_s
-    if not bounds.minimum and stays_s is not None:
+    if not minimum and stays_s is not None:
         awake_s = min(WEEK_S, factor * fleet.week.requests * (asked.start_s.expected + stays_s + fleet.curve.lone_s))
     tick_s = tick_for(max(awake_s / ticks, fleet.curve.lone_s))
+    most = asked.maximum or 2 * standing_fleet(fleet, share=asked.share, factor=max(1.0, factor)).replicas
+    bounds = ReplicaBounds(minimum=minimum, maximum=max(minimum, most))
     scaler = Scaler(asked.policy, bounds, signal=asked.signal, target=target)
     starts = draw_starts(asked.start_s, at)
     return replay(fleet.week.rates(tick_s) * factor, tick_s, fleet.curve, scaler, starts_s=starts, seed=11)

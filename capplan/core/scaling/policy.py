@@ -72,11 +72,6 @@ class ReplicaBounds:
     minimum: int
     maximum: int
 
-    @classmethod
-    def of(cls, minimum: int, maximum: int) -> "ReplicaBounds":
-        """Return bounds whose most is never below the least."""
-        return cls(minimum=minimum, maximum=max(minimum, maximum))
-
     def within(self, replicas: int) -> int:
         return min(max(replicas, self.minimum), self.maximum)
 

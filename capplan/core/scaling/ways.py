@@ -30,7 +30,7 @@ from capplan.core.scaling.replica_curve import ReplicaCurve
 
 _FACTORS = tuple(2.0**power for power in range(-8, 7, 2))
 """Loads at which the ways are compared, times the one that is asked for."""
-_MOST_OFFERS = 3
+_MOST_OFFERS = 4
 
 
 class Way(StrEnum):
@@ -131,7 +131,7 @@ def compare_ways(replicas: Sequence[ReplicaOnGpu], asked: WaysAsked, *, api: Way
     )  # fmt: skip
     elastic = replace(asked.asked, start_s=best.start_s, slowness=best.slowness)
     standing = standing_fleet(fleet, share=elastic.share)
-    setting = settings_of(fleet, elastic, standing.replicas)[0]
+    setting = settings_of(fleet, elastic)[0]
     stands = partial(_standing_usd, fleet, elastic.share)
     rows = [
         WayCost(
@@ -156,10 +156,7 @@ def compare_ways(replicas: Sequence[ReplicaOnGpu], asked: WaysAsked, *, api: Way
     ]
     costs: dict[Way, Callable[[float], float]] = {}
     if best.rent is not None:
-        costs = {
-            Way.STANDING: stands,
-            Way.AUTOSCALED: lambda factor: usd_per_month_at(factor, fleet, elastic, setting),
-        }
+        costs = {Way.STANDING: stands, Way.AUTOSCALED: lambda factor: usd_per_month_at(factor, fleet, elastic, setting)}
     if (found := _cheapest_by_second(replicas, asked, fleet)) is not None:
         rows.append(_by_second_row(found))
         costs[Way.SERVERLESS] = lambda factor: usd_per_month_at(factor, found.fleet, found.asked, found.setting)
@@ -209,11 +206,10 @@ class _BySecond:
     fleet: ElasticFleet
     asked: Elasticity
     setting: ScalingSetting
-    standing: int
 
 
 def _cheapest_by_second(replicas: Sequence[ReplicaOnGpu], asked: WaysAsked, best: ElasticFleet) -> _BySecond | None:
-    """Return the cheapest offer by the second that keeps the share, of the few that are cheapest at the mean load."""
+    """Return the cheapest offer by the second that keeps the share, of each provider's cheapest at the mean load."""
     first: dict[str, ReplicaOnGpu] = {}
     for replica in replicas:
         first.setdefault(replica.gpu, replica)
@@ -222,9 +218,12 @@ def _cheapest_by_second(replicas: Sequence[ReplicaOnGpu], asked: WaysAsked, best
     ]
     mean_per_s = asked.week.requests / WEEK_S
     offers.sort(key=lambda one: one[0].usd_per_s * one[2].gpus * max(1.0, mean_per_s / one[2].most_per_s))
+    of_provider: dict[str, tuple[ServerlessOffer, ServerlessProvider, ReplicaOnGpu]] = {}
+    for one in offers:
+        of_provider.setdefault(one[0].provider, one)
     curves = {replicas[0].gpu: best.curve}
     tried = []
-    for offer, provider, replica in offers[:_MOST_OFFERS]:
+    for offer, provider, replica in list(of_provider.values())[:_MOST_OFFERS]:
         curve = curves.setdefault(replica.gpu, curves.get(replica.gpu) or replica.curve_of())
         if curve.admissible_per_s(asked.asked.share) > 0:
             tried.append(_try_offer(offer, provider, replica, replace(best, curve=curve), asked.asked))
@@ -232,7 +231,7 @@ def _cheapest_by_second(replicas: Sequence[ReplicaOnGpu], asked: WaysAsked, best
         return None
     share = asked.asked.share
     found = min(tried, key=lambda one: (one.setting.inside < share, one.setting.usd_per_week.expected))
-    return replace(found, setting=settled(found.fleet, found.asked, found.setting, found.standing))
+    return replace(found, setting=settled(found.fleet, found.asked, found.setting))
 
 
 def _try_offer(
@@ -253,15 +252,13 @@ def _try_offer(
         slowness=replica.slowness,
         minimum=0,
     )
-    standing = standing_fleet(fleet, share=asked.share).replicas
     return _BySecond(
         replica=replica,
         offer=offer,
         provider=provider,
         fleet=fleet,
         asked=asked,
-        setting=tried_settings(fleet, asked, standing)[0],
-        standing=standing,
+        setting=tried_settings(fleet, asked)[0],
     )
 
 

@@ -58,15 +58,7 @@ def tick_for(least_s: float) -> float:
 def replay(
     rates: FloatArray, tick_s: float, curve: ReplicaCurve, scaler: Scaler, *, starts_s: FloatArray, seed: int
 ) -> ReplayedWeek:
-    """Follow a fleet through ticks.
-
-    Args:
-        rates: Requests per second at each tick. [1/s]
-        tick_s: Length of a tick. [s]
-        scaler: The autoscaler, at its start.
-        starts_s: Times that replicas take to start, drawn; they are used in turn. [s]
-        seed: Of the arrivals.
-    """
+    """Follow a fleet through ticks with such rates; the drawn times that replicas take to start are used in turn."""
     arrived = np.random.default_rng(seed).poisson(rates * tick_s).astype(float)
     fleet = _Fleet(curve, scaler, tick_s, starts_s)
     coming, busy = arrived.tolist(), [*np.flatnonzero(arrived).tolist(), len(arrived)]

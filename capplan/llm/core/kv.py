@@ -50,11 +50,7 @@ class LayerCache:
 
 @dataclass(frozen=True)
 class StageCache:
-    """The caches of all layers of a pipeline stage on one GPU.
-
-    Args:
-        layers: One entry per layer that keeps something.
-    """
+    """The caches of all layers of a pipeline stage on one GPU."""
 
     layers: tuple[LayerCache, ...]
 
@@ -158,10 +154,6 @@ class PagedPool:
     Layers of one kind form groups of equal size; a page holds one block of tokens for all layers of a group, and
     groups that lack layers are padded. Layers with a constant state take one page per sequence, for which the
     block of the attention layers is made larger until their pages are as large.
-
-    Args:
-        cache: The layers' caches.
-        block: Tokens of one block.
     """
 
     cache: StageCache

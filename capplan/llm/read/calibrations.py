@@ -89,14 +89,6 @@ def render_fitted_memory(
 ) -> str:
     """Return a calibration file in which one engine's entry holds fitted constants and the others stay.
 
-    Args:
-        fitted: The constants.
-        base: The file to start from, None for the shipped one.
-        engine: Whose entry is replaced.
-        since: First version that the entry holds for.
-        made: Day of the fit.
-        data: What was fitted on.
-
     Raises:
         SpecError: The base has no entry of the engine.
     """

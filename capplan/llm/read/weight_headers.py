@@ -63,11 +63,6 @@ def read_safetensors_header(path: Path) -> tuple[StoredTensor, ...]:
 def parse_safetensors_header(stream: ByteStream, *, file_bytes: int, where: str) -> tuple[StoredTensor, ...]:
     """Return the tensors that the header at the start of a stream describes.
 
-    Args:
-        stream: The file's beginning.
-        file_bytes: Size of the whole file. [bytes]
-        where: What error messages call the file.
-
     Raises:
         SpecError: The header is damaged or does not fit the file.
     """
@@ -182,11 +177,6 @@ def read_gguf_header(path: Path) -> GgufHeader:
 
 def parse_gguf_header(stream: ByteStream, *, file_bytes: int, where: str) -> GgufHeader:
     """Return the metadata and the tensors that the header at the start of a stream describes.
-
-    Args:
-        stream: The file's beginning.
-        file_bytes: Size of the whole file. [bytes]
-        where: What error messages call the file.
 
     Raises:
         SpecError: The header is damaged or does not fit the file.

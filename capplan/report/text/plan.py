@@ -19,6 +19,7 @@ from capplan.report.sections import (
 from capplan.report.text.answer import energy_columns, price_days
 from capplan.report.text.pipelines import columns as pipeline_columns
 from capplan.report.text.pipelines import pipeline_blocks
+from capplan.report.text.ways import ways_section
 from capplan.shapes.plan import FIT, REJECTION, format_hours
 from capplan.shapes.saved import Change, CheckedLimit
 from capplan.units import (
@@ -34,6 +35,8 @@ from capplan.units import (
 
 def plan_sections(plans: Sequence[Plan]) -> list[Section]:
     """Return whole plans, one after the other: every GPU and batch, what was rejected, and what was assumed."""
+    if ways := [plan.ways for plan in plans if plan.ways is not None]:
+        return [ways_section(one) for one in ways]
     fits = [(fit, plan) for plan in plans for fit in plan.fits]
     rejections = [(rejection, plan) for plan in plans for rejection in plan.rejections]
     tables = [Table(shape_data(FIT, fits), fits), Table(shape_data(REJECTION, rejections), rejections)]

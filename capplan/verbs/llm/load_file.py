@@ -49,11 +49,6 @@ def _keys_of(tree: Tree) -> Tree:
 def with_load(question: _Question, path: Path | None, *, model: str) -> _Question:
     """Return a question about serving with what a load file states; an option other than its default wins over it.
 
-    Args:
-        question: A question that has some of the fields of `capplan llm plan`.
-        path: The load file; None for none.
-        model: The model that is asked about.
-
     Raises:
         SpecError: the file is refused, with all that is wrong with it.
     """

@@ -74,35 +74,46 @@ def answer_llm_plan(question: LlmPlanQuestion, context: Context) -> "PlannedFlee
     Raises:
         CapplanError: a name is not known, or the load is empty or too long for the model.
     """
-    from capplan.app.deployments import on_demand_offers
     from capplan.llm.core.fleet.limits import PATIENCE_WORDS
     from capplan.llm.core.search.patience import with_patience_note
-    from capplan.llm.read.calibrations import load_time_calibration
-    from capplan.units import counted
 
     week = question.stated_week()
     question = _with_load(question)
-    if week is not None:
-        question = replace(question, rate_per_s=week.peak_per_s)
     if not question.model and not question.here:
         raise UsageError("name a language model, or write ⟨here⟩ for the largest that this machine's GPUs hold.")
     question, own = planned_here(question, context) if question.here else (question, None)
+    search, found = search_and_plan(question, context, week=week, own=own.count if own else None)
+    notes = (*question.users_note(), *_buyers_notes(found.plan.recommended, search), *found.plan.notes)
+    plan = replace(found.plan, notes=notes, machine=own.notes if own else ())
+    return replace(found, plan=with_patience_note(plan, question.limits(), words=PATIENCE_WORDS))
+
+
+def search_and_plan(
+    question: LlmPlanQuestion, context: Context, *, week: "WeekLoad | None", own: int | None = None
+) -> "tuple[Search, PlannedFleet]":
+    """Return the search of a question, its plan, and the ways to serve a week.
+
+    `own` is how many GPUs this machine has, where they alone are planned.
+    """
+    from capplan.app.deployments import on_demand_offers
+    from capplan.llm.read.calibrations import load_time_calibration
+    from capplan.units import counted
+
+    if week is not None:
+        question = replace(question, rate_per_s=week.peak_per_s, concurrency=None)
     prices = question.offered(context.price_list(question.specs))
     deployments = question.deployments(context, question.power_law())
     asked = search_space(question, context, deployments=deployments, rents={} if own else on_demand_offers(prices))
-    asked = replace(asked, own_gpus=own.count if own else None)
+    asked = replace(asked, own_gpus=own)
+    question.check_money()
+    local = question.local_currency()
     with context.feedback.progress(f"searching deployments on {counted(len(asked.gpus), 'GPU')}"):
         calibration = load_time_calibration(question.calibration)
-        question.check_money()
         search = deployments.search(asked, calibration=calibration, measured=question.named_runs())
         found = plan_fleet(search, question, prices)
         if week is not None and found.plan.fits:
             found = replace(found, ways=_ways(search, found, question, week))
-    notes = (*question.users_note(), *_buyers_notes(found.plan.recommended, search), *found.plan.notes)
-    plan = with_patience_note(
-        replace(found.plan, notes=notes, machine=own.notes if own else ()), question.limits(), words=PATIENCE_WORDS
-    )
-    return replace(found, plan=plan, local=question.local_currency())
+    return search, replace(found, local=local)
 
 
 def _with_load(question: LlmPlanQuestion) -> LlmPlanQuestion:
@@ -113,24 +124,24 @@ def _with_load(question: LlmPlanQuestion) -> LlmPlanQuestion:
     return replace(with_load(question, path, model=question.model), load_file=None)
 
 
-def _ways(search: "Search", found: "PlannedFleet", question: LlmPlanQuestion, week: "WeekLoad") -> "ServingWays":
-    """Return the ways to serve the load of a week, by the rules of KEDA where a fleet scales."""
-    from capplan.core.scaling.ways import WaysAsked, compare_ways
+def _ways(search: "Search", found: "PlannedFleet", asked: LlmPlanQuestion, week: "WeekLoad") -> "ServingWays":
     from capplan.llm.core.elastic.ways import replicas_of, token_row
-    from capplan.specs.by_use import load_serverless, load_token_prices
-    from capplan.specs.scalers import keda
+    from capplan.specs.by_use import load_token_prices
     from capplan.verbs.llm.start import start_of_fit
+    from capplan.verbs.llm.ways import compared_ways
 
-    stated = question.api()
-    tokens = load_token_prices().prices
-    if stated is not None:
-        tokens = (stated_token_price(search.model.architecture.name, stated),)
-    asked = WaysAsked(
-        week=week, asked=keda(certainty=question.certainty_fraction or 0.9), serverless=load_serverless()
-    )  # fmt: skip
-    replicas = replicas_of(search, found.plan.fits, partial(start_of_fit, question, search.model))
-    ways = compare_ways(replicas, asked, api=token_row(search, week, tokens))
-    return replace(ways, notes=_ways_notes(question, found))
+    engine, tokens = found.plan.fits[0].engine, load_token_prices().prices
+    if (api := asked.api()) is not None:
+        tokens = (stated_token_price(search.model.architecture.name, api),)
+    notes = () if engine == "vllm" else (f"A start of {engine} is taken to last as long as one of vLLM.",)
+    return compared_ways(
+        asked,
+        replicas_of(search, found.plan.fits, partial(start_of_fit, asked, search.model)),
+        week,
+        api=token_row(search, week, tokens),
+        notes=notes,
+        certainty=asked.certainty_fraction,
+    )
 
 
 def stated_token_price(model: str, stated: "ApiPrice") -> "TokenPrice":
@@ -139,17 +150,6 @@ def stated_token_price(model: str, stated: "ApiPrice") -> "TokenPrice":
     from capplan.core.gpus.by_use import TokenPrice
 
     return TokenPrice(model=model, provider="the stated API", checked=today(), **asdict(stated))
-
-
-def _ways_notes(question: LlmPlanQuestion, found: "PlannedFleet") -> tuple[str, ...]:
-    best = found.plan.fits[0]
-    notes = [] if best.engine == "vllm" else [f"A start of {best.engine} is taken to last as long as one of vLLM."]
-    if question.provision_s is None:
-        notes.append("Machines are there at once and hold the image; ⟨provision⟩ counts new ones.")
-    if question.storage_bytes_per_s is None:
-        notes.append("Weights lie in host memory; ⟨storage⟩ states from where they come otherwise.")
-    notes.append("What an API's requests see is not known; offers by the second are those that the public pages state.")
-    return tuple(notes)
 
 
 def _buyers_notes(best: "DeploymentFit | None", search: "Search") -> tuple[str, ...]:

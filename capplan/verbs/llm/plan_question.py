@@ -26,14 +26,13 @@ from capplan.verbs.llm.fields import (
     SpendFields,
     TaskFields,
 )
-from capplan.verbs.llm.start import MachineStartFields
+from capplan.verbs.llm.ways import WaysFields
 from capplan.verbs.llm.week import WeekFields
 from capplan.verbs.statement.fields import CurrencyFields, DrawFields, in_answer
 from capplan.verbs.statement.options import HERE, Door, Option, Topic
 from capplan.verbs.statement.words import TIME_LIMIT
 
 if TYPE_CHECKING:
-    from capplan.core.scaling.load import WeekLoad
     from capplan.llm.core.fleet.token_load import BatchJob
 
 
@@ -119,17 +118,9 @@ class _LoadFields:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _WaysFields(WeekFields, MachineStartFields):
+class _HandedOverFields(WeekFields, WaysFields):
     """Four ways to serve the load of a week, and what is handed over with a plan."""
 
-    compare_ways: Annotated[
-        bool,
-        Option(
-            help="Compare a fleet that stands, one that scales, GPUs by the second and an API over a week: ⟨week⟩ or "
-            "⟨requests-per-day⟩.",
-            doors=Door.COMMAND | Door.PYTHON | Door.HTTP,
-        ),
-    ] = False  # fmt: skip
     launch: Annotated[
         bool,
         Option(help="Show the command that launches a replica, each option explained.", doors=Door.COMMAND | Door.HTTP),
@@ -142,18 +133,12 @@ class _WaysFields(WeekFields, MachineStartFields):
         in_answer("Show every deployment and every rejection.", "--all", doors=Door.COMMAND | Door.HTTP, is_usual=True),
     ] = False
 
-    def stated_week(self) -> "WeekLoad | None":
-        """Return the load of a week that ways are compared for; None where they are not asked for."""
-        if not self.compare_ways and (self.week_file is not None or self.requests_per_day is not None):
-            raise UsageError("the load of a week is for ⟨compare-ways⟩; add it.")
-        return self.week_load() if self.compare_ways else None
-
 
 @dataclass(frozen=True, kw_only=True)
 class LlmPlanQuestion(
     LanguageModelFields, AdapterFields, MeasuredRunFields, _LoadFields, LengthFields, TaskFields, LatencyLimitFields,
     SearchFields, OffloadFields, HostCpuFields, SettingFields, LinkFields, MoneyFields,
-    SpendFields, CurrencyFields, CardPowerFields, DrawFields, _WaysFields, FilesHereFields,
+    SpendFields, CurrencyFields, CardPowerFields, DrawFields, _HandedOverFields, FilesHereFields,
 ):  # fmt: skip
     """Which deployments of a language model carry a load within limits, the cheapest first."""
 

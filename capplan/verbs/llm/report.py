@@ -1,7 +1,7 @@
 """`llm report`: the report on serving a language model under the load of a file."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -10,6 +10,8 @@ from msgspec import Meta
 
 from capplan.errors import UsageError
 from capplan.verbs.llm.fields import FilesHereFields, LanguageModelFields, MeasuredRunFields, names_of
+from capplan.verbs.llm.start import MachineStartFields
+from capplan.verbs.llm.week import StatedWeekFields
 from capplan.verbs.statement.contract import Context, Effort, Outcome, Verb, to_json
 from capplan.verbs.statement.fields import LoadTree, Name, Title
 from capplan.verbs.statement.options import HERE, Option, Topic
@@ -20,7 +22,12 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class LlmReportQuestion(LanguageModelFields, MeasuredRunFields, FilesHereFields):
+class _BesideLoad(MeasuredRunFields, StatedWeekFields, MachineStartFields, FilesHereFields):
+    """What stands beside the load file in a report and in a plan alike."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LlmReportQuestion(LanguageModelFields, _BesideLoad):
     """Which deployment serves a language model under a load, what it costs, and what changes with the load."""
 
     load: Annotated[
@@ -48,36 +55,29 @@ def answer_llm_report(question: LlmReportQuestion, context: Context) -> "Serving
     Raises:
         CapplanError: a name is not known, or the load is refused.
     """
-    from capplan.app.deployments import on_demand_offers
     from capplan.clock import today
     from capplan.llm.core.fleet.limits import PATIENCE_FILE_WORDS
     from capplan.llm.core.fleet.money import ServingReport
     from capplan.llm.core.search.patience import with_patience_note
     from capplan.llm.core.search.surroundings import ServingSurroundings
-    from capplan.llm.read.calibrations import load_time_calibration
     from capplan.verbs.llm.load_file import KEYS
-    from capplan.verbs.llm.plan import plan_fleet, search_space
+    from capplan.verbs.llm.plan import search_and_plan
     from capplan.verbs.statement.file_keys import named_by_keys
 
     asked, shown = _asked(question), str(question.load or "load")
-    deployments = question.deployments(context, asked.power_law())
+    deployments = question.deployments(context)
     deployments.model(context.language_model(question.model))  # refuses an unknown one by its name alone
     named = tuple(deployments.gpus.find(name).id for name in names_of(question.gpus))
-    asked = replace(asked, gpus=named or asked.gpus)
-    with named_by_keys(shown, KEYS.values()):
-        prices = asked.offered(context.price_list(question.specs))
-        space = search_space(asked, context, deployments=deployments, rents=on_demand_offers(prices))
-        asked.check_money()
-        local = asked.local_currency()
-    calibration = load_time_calibration(question.calibration)
-    with context.feedback.progress("working out the report"):
-        search = deployments.search(space, calibration=calibration, measured=question.named_runs())
-        fleet = plan_fleet(search, asked, prices)
+    beside = {field.name: getattr(question, field.name) for field in fields(_BesideLoad)}
+    asked = replace(asked, **beside, gpus=named or asked.gpus)
+    week = question.week_load() if question.states_week else None
+    with named_by_keys(shown, KEYS.values()), context.feedback.progress("working out the report"):
+        search, fleet = search_and_plan(asked, context, week=week)
         plan = with_patience_note(fleet.plan, asked.limits(), words=PATIENCE_FILE_WORDS)
         around, best = ServingSurroundings(search), plan.recommended
         return ServingReport(
             title=question.title or f"GPUs for serving {plan.model}",
-            fleet=replace(fleet, plan=plan, local=local),
+            fleet=replace(fleet, plan=plan),
             simulation=around.over_load(best) if best else None,
             variations=tuple(around.variations(plan, best)) if best else (),
             created=today().isoformat(),

@@ -7,14 +7,7 @@ from msgspec import Meta
 
 from capplan.core.scaling.policy import Signal
 from capplan.errors import UsageError
-from capplan.verbs.llm.fields import (
-    FilesHereFields,
-    LatencyLimitFields,
-    LengthFields,
-    ReplicaFields,
-    TaskFields,
-    Word,
-)
+from capplan.verbs.llm.fields import FilesHereFields, LatencyLimitFields, LengthFields, ReplicaFields, TaskFields, Word
 from capplan.verbs.llm.start import StartedReplicaFields, start_of
 from capplan.verbs.llm.week import WeekFields
 from capplan.verbs.statement.contract import Context, Effort, Outcome, Verb, laid_out_by
@@ -157,7 +150,7 @@ def answer_llm_scale(question: LlmScaleQuestion, context: Context) -> "ElasticAn
     with context.feedback.progress("following a week"):
         loaded, fleet, asked, offer = _fleet_of(question, context, week)
         standing = standing_fleet(fleet, share=asked.share)
-        settings = settings_of(fleet, asked, standing.replicas)
+        settings = settings_of(fleet, asked)
         burst = burst_of(loaded, fleet, asked, best=settings[0], maximum=asked.maximum or 2 * standing.replicas)
     return ElasticAnswer(
         model=loaded.replica.deployment.model.architecture.name,

@@ -127,14 +127,26 @@ def start_of(question: StartedReplicaFields, model: "LanguageModel", *, gpu: str
             f"how long {engine.value} starts is not known: too few public logs state it; ask for ⟨engine⟩ vllm."
         )
     size = _size(model, question.weights, question.sharding().gpus, graphs=question.graphs, compiled=question.compiled)
-    started = _started(model, size, question.surroundings(is_eager=question.eager), gpu=gpu, engine=engine.value)
+    started = _started(
+        model.architecture.name, size, question.surroundings(is_eager=question.eager), gpu=gpu, engine=engine.value
+    )
     return replace(started, notes=_notes(question))
 
 
 def start_of_fit(question: MachineStartFields, model: "LanguageModel", fit: "DeploymentFit") -> "Interval":
     """Return how long a replica of a fit takes to start, whatever its engine, as one of vLLM does. [s]"""
     size = _size(model, fit.weights, fit.sharding.gpus, graphs=_GRAPHS, compiled=False)
-    return _started(model, size, question.surroundings(), gpu=fit.gpu, engine=fit.engine).whole_s
+    return _started(model.architecture.name, size, question.surroundings(), gpu=fit.gpu, engine=fit.engine).whole_s
+
+
+def start_of_weights(question: MachineStartFields, weight_bytes: float, gpus: int) -> "Interval":
+    """Return how long a replica of any model takes to start: the processes of an engine, its weights, and no graphs."""
+    from capplan.llm.core.start.law import StartSize
+
+    size = StartSize(
+        weight_bytes=weight_bytes, layers=0, has_experts=False, tensor=gpus, graphs=0, is_compiled=False
+    )  # fmt: skip
+    return _started("", size, question.surroundings(is_eager=True), gpu="", engine="").whole_s
 
 
 def _size(model: "LanguageModel", weights: str | None, gpus: int, *, graphs: int, compiled: bool) -> "StartSize":
@@ -151,16 +163,14 @@ def _size(model: "LanguageModel", weights: str | None, gpus: int, *, graphs: int
     )
 
 
-def _started(
-    model: "LanguageModel", size: "StartSize", around: "Surroundings", *, gpu: str, engine: str
-) -> "StartAnswer":
+def _started(model: str, size: "StartSize", around: "Surroundings", *, gpu: str, engine: str) -> "StartAnswer":
     from capplan.llm.core.start.answer import StartAnswer, start_parts
     from capplan.llm.core.start.law import StartPart
     from capplan.llm.read.start_calibration import load_start_law
 
     law = load_start_law()
     return StartAnswer(
-        model=model.architecture.name,
+        model=model,
         gpu=gpu,
         engine=engine,
         gpus=size.tensor,

@@ -18,14 +18,13 @@ OFFICE_DAY = (1, 1, 1, 1, 1, 1, 2, 4, 8, 10, 10, 9, 7, 9, 10, 10, 9, 7, 5, 4, 3,
 
 
 @dataclass(frozen=True, kw_only=True)
-class WeekFields(LoadFileFields):
-    """A load that changes over a week."""
+class StatedWeekFields:
+    """A load that changes over a week: a file, or requests of a day."""
 
     week_file: Annotated[
         Path | None,
         Option(
-            help="WEEK.yaml: day (24 numbers) or week (168), requests_per_day, days_per_week, bursts; ⟨load⟩ takes it, "
-            "too.",
+            help="WEEK.yaml: day (24 numbers) or week (168), requests_per_day, days_per_week, bursts.",
             flags=("--week",), metavar="FILE", doors=HERE,
         ),
     ] = None  # fmt: skip
@@ -42,6 +41,28 @@ class WeekFields(LoadFileFields):
         Option(help="Days of a week with load, beside ⟨requests-per-day⟩.", shows_default=True, doors=ASKED),
     ] = 7
 
+    @property
+    def states_week(self) -> bool:
+        """Return True if a load of a week is stated."""
+        return self.week_file is not None or self.requests_per_day is not None
+
+    def week_load(self) -> "WeekLoad":
+        """Return the load of each hour of a week."""
+        from capplan.core.scaling.load import WeekLoad, week_of
+        from capplan.specs.week import read_week
+
+        if self.week_file is not None and self.requests_per_day is None:
+            return read_week(self.week_file)
+        if self.week_file is None and self.requests_per_day is not None:
+            hourly = week_of(OFFICE_DAY, requests_per_day=self.requests_per_day, days=self.days_in_use)
+            return WeekLoad(hourly_per_s=hourly)
+        raise UsageError("state the load of a week by one of ⟨week⟩ (a file) and ⟨requests-per-day⟩.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class WeekFields(LoadFileFields, StatedWeekFields):
+    """A load that changes over a week, which the load file may state, too."""
+
     def is_week_file(self) -> bool:
         """Return True if the load file holds the load of a week, and no options."""
         from capplan.specs.week import is_week
@@ -54,19 +75,16 @@ class WeekFields(LoadFileFields):
 
     def week_load(self) -> "WeekLoad":
         """Return the load of each hour of a week."""
-        from capplan.core.scaling.load import WeekLoad, week_of
+        from capplan.core.scaling.load import WeekLoad
         from capplan.specs.week import observed_day, read_week
 
-        file = self.week_file or (self.load_file if self.is_week_file() else None)
-        if file is not None and self.requests_per_day is None:
-            return read_week(file)
-        if file is None and self.requests_per_day is not None:
-            hourly = week_of(OFFICE_DAY, requests_per_day=self.requests_per_day, days=self.days_in_use)
-            return WeekLoad(hourly_per_s=hourly)
-        day = None if file is not None or self.load_file is None else observed_day(self.load_file)
-        if day is None:
-            raise UsageError(
-                "state the load of a week by one of ⟨week⟩ (a file), ⟨requests-per-day⟩, and ⟨load⟩ with a day that "
-                "`capplan load` observed."
-            )
-        return WeekLoad(hourly_per_s=day * 7)
+        if self.states_week:
+            return super().week_load()
+        if self.load_file is not None and self.is_week_file():
+            return read_week(self.load_file)
+        if (day := None if self.load_file is None else observed_day(self.load_file)) is not None:
+            return WeekLoad(hourly_per_s=day * 7)
+        raise UsageError(
+            "state the load of a week by one of ⟨week⟩ (a file), ⟨requests-per-day⟩, and ⟨load⟩ with a day that "
+            "`capplan load` observed."
+        )

@@ -4,14 +4,7 @@ from dataclasses import dataclass, replace
 
 from capplan.core.gpus.prices import Price
 from capplan.core.scaling.charge import Charge
-from capplan.core.scaling.fleet import (
-    ElasticFleet,
-    Elasticity,
-    ScalingSetting,
-    StandingFleet,
-    draw_starts,
-    target_of,
-)
+from capplan.core.scaling.fleet import ElasticFleet, Elasticity, ScalingSetting, StandingFleet, draw_starts, target_of
 from capplan.core.scaling.load import WeekLoad
 from capplan.core.scaling.policy import ReplicaBounds, Signal
 from capplan.core.scaling.scaler import Scaler
@@ -78,7 +71,8 @@ def burst_of(
     seen = asked.signal in (Signal.IN_FLIGHT, Signal.QUEUE)
     followed = asked if seen else replace(asked, signal=Signal.IN_FLIGHT, target=None)
     target = best.target if seen else target_of(followed, fleet.curve, fill=1.0)
-    scaler = Scaler(asked.policy, ReplicaBounds.of(best.minimum, maximum), signal=followed.signal, target=target)
+    bounds = ReplicaBounds(minimum=best.minimum, maximum=max(best.minimum, maximum))
+    scaler = Scaler(asked.policy, bounds, signal=followed.signal, target=target)
     admission, grid = loaded.replica.steps(count)
     starts = draw_starts(asked.start_s, 0.5)
     return follow_burst(

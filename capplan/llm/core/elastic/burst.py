@@ -94,16 +94,7 @@ def follow_burst(
     limits: LatencyLimits,
     idle_ttft_s: float,
 ) -> BurstSeen:
-    """Serve the requests of a burst on the least replicas and those that the autoscaler adds, the emptiest first.
-
-    Args:
-        requests: What comes, from time 0 on.
-        scaler: The autoscaler, at its start.
-        admission: What a replica admits.
-        starts_s: Times that replicas take to start, drawn; they are used in turn. [s]
-        limits: What a request must keep.
-        idle_ttft_s: Time to the first token of an idle replica, with what servers add. [s]
-    """
+    """Serve the requests of a burst on the least replicas and those that the autoscaler adds, the emptiest first."""
     fleet = _BurstFleet(scaler, admission, grid, starts_s)
     fleet.serve(requests)
     count = len(requests.at_s)

@@ -64,11 +64,7 @@ def is_expert(tensor: Tensor) -> bool:
 
 @lru_cache(maxsize=4096)
 def count_layer(layer: Layer, hidden_dim: int, cuts: tuple[int, int, int]) -> LayerCount:
-    """Count the parameters of one layer on one GPU.
-
-    Args:
-        hidden_dim: Width of the model. [elements]
-    """
+    """Count the parameters of one layer on one GPU."""
     layout = TrainingLayout(gpus=cuts[0] * cuts[1] * cuts[2], tensor=cuts[0], expert=cuts[1], expert_tensor=cuts[2])
     dense = experts = matrices = largest = 0.0
     for tensor in layer_tensors(layer, hidden_dim=hidden_dim):
@@ -112,9 +108,6 @@ def adapted_matrices(layer: Layer, hidden_dim: int, adapter: Adapter) -> Iterato
     """Yield the inputs, outputs and copies of every matrix of a layer that has an adapter.
 
     A gate and an up projection that are stored as one matrix have an adapter each.
-
-    Args:
-        hidden_dim: Width of the model. [elements]
     """
     for tensor in layer_tensors(layer, hidden_dim=hidden_dim):
         if not tensor.product or tensor.role is WeightRole.ROUTER:

@@ -313,12 +313,7 @@ def _rope_dim(fields: Fields, layers: tuple[Layer, ...]) -> int:
 
 
 def read_vision(root: Fields, *, hidden_dim: int) -> tuple[VisionTower | None, str | None]:
-    """Return the image encoder with its projector, or a note where no formula covers it.
-
-    Args:
-        root: The whole configuration.
-        hidden_dim: Width of the language model. [elements]
-    """
+    """Return the image encoder with its projector, or a note where no formula covers it."""
     fields = root.object("vision_config")
     family = root.word("model_type") or ""
     if fields is None:

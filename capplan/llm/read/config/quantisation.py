@@ -19,11 +19,7 @@ _DTYPES = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32"}
 
 
 def stored_dtype(config: Mapping[str, Any]) -> str:
-    """Return the 16- or 32-bit format that a checkpoint's unquantised weights are in.
-
-    Args:
-        config: The parsed `config.json`.
-    """
+    """Return the 16- or 32-bit format that a checkpoint's unquantised weights are in."""
     nested = config.get("text_config")
     for source in (nested if isinstance(nested, dict) else {}, config):
         for name in ("dtype", "torch_dtype"):
@@ -37,11 +33,6 @@ def parse_quantisation(
     config: Mapping[str, Any], architecture: Architecture, *, where: str | None = None
 ) -> Quantisation | None:
     """Return how a checkpoint is quantised, None if it is not.
-
-    Args:
-        config: The parsed `config.json`.
-        architecture: The model that it describes.
-        where: The file that error messages name; the model's name where it is None.
 
     Raises:
         SpecError: The method is not one whose sizes are known.
@@ -67,11 +58,7 @@ def parse_quantisation(
 
 
 def declares_fp8_cache(config: Mapping[str, Any]) -> bool:
-    """Return True if a checkpoint holds scales for an fp8 KV cache.
-
-    Args:
-        config: The parsed `config.json`.
-    """
+    """Return True if a checkpoint holds scales for an fp8 KV cache."""
     nested = config.get("text_config")
     for source in (config, nested if isinstance(nested, dict) else {}):
         found = source.get("quantization_config")

@@ -32,7 +32,7 @@ from capplan.report.sections import (
 from capplan.report.text.answer import energy_data
 from capplan.report.text.llm.money import launch_blocks, money_lines
 from capplan.report.text.llm.serving import degrees_words
-from capplan.report.text.llm.ways import ways_section
+from capplan.report.text.ways import ways_section
 from capplan.units import counted, format_fraction, format_joules, format_rate, format_seconds, format_watts
 
 SHOWN = 10

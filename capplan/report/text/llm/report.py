@@ -49,6 +49,7 @@ from capplan.report.text.llm.plan import (
     why_rejected,
 )
 from capplan.report.text.llm.serving import load_columns, saturation_line, simulation_chart
+from capplan.report.text.ways import ways_report
 from capplan.shapes.llm_plan import manifest_of
 from capplan.units import counted, format_bytes, format_fraction, format_rate, format_seconds
 
@@ -166,7 +167,8 @@ def _sections(report: ServingReport, figures: Sequence[KeyFigure]) -> tuple[Sect
             _fleet(report),
             _sensitivity(report.variations),
         ]
-        found += [_money(report), *_handover(report)]
+        ways = report.fleet.ways
+        found += [_money(report), *([] if ways is None else [ways_report(ways)]), *_handover(report)]
     if plan.rejections:
         found.append(_rejections(plan))
     if best := plan.recommended:

@@ -22,10 +22,7 @@ def llm_scale_sections(answer: ElasticAnswer) -> list[Section]:
         figure("starts a week", lambda one: one.starts, name="starts"),
         figure("asleep", lambda one: one.asleep_fraction, format_fraction, name="asleep_fraction"),
     ]
-    blocks: list[Block] = [
-        Lines([_headline(answer), _verdict(answer)]),
-        Table(columns, answer.settings),
-    ]
+    blocks: list[Block] = [Lines([_headline(answer), _verdict(answer)]), Table(columns, answer.settings)]
     if answer.burst is not None:
         blocks.append(Lines([_burst(answer.burst, answer)]))
     blocks.append(Lines([*answer.notes, _price(answer)], role=LineRole.LIST))

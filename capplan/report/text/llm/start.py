@@ -1,22 +1,15 @@
 """How long a replica takes to start, as sections."""
 
 from capplan.llm.core.start.answer import StartAnswer, TimedPart
-from capplan.report.sections import Column, LineRole, Lines, Section, Table, data, figure, words
+from capplan.report.sections import LineRole, Lines, Section, Table, shape_columns, shape_data, words
+from capplan.shapes.llm_start import PART
 from capplan.units import format_bytes, format_seconds
 
 
 def llm_start_sections(answer: StartAnswer) -> list[Section]:
     """Return the parts of a start; a CSV has one row per part."""
-    columns: list[Column[TimedPart]] = [
-        words("part", lambda part: part.part.value, name="part"),
-        figure("time", lambda part: part.time_s.expected, format_seconds),
-        words("nine of ten", _ends, rank=1),
-        words("kind", lambda part: part.kind, name="kind"),
-        words("from", lambda part: part.source, name="source", rank=2),
-        data("time_s_low", lambda part: part.time_s.low),
-        data("time_s", lambda part: part.time_s.expected),
-        data("time_s_high", lambda part: part.time_s.high),
-    ]
+    columns = [*shape_columns(PART, answer.parts), *shape_data(PART, answer.parts, whole=answer)]
+    columns.insert(2, words("nine of ten", _ends, rank=1))
     headline = (
         f"{answer.model} ({format_bytes(answer.size.weight_bytes)} of weights) on {answer.gpus} × {answer.gpu}, "
         f"{answer.engine}, starts in {answer.whole_s.to_text(format_seconds)}."
