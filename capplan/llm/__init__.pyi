@@ -141,8 +141,8 @@ def estimate(
     receive_interval: int | None = ...,
     measured: Sequence[str | Path] | str | None = ...,
     concurrency: Sequence[int] | str = ...,
-    input_len: int = ...,
-    output_len: int = ...,
+    input_len: int | str = ...,
+    output_len: int | str = ...,
     prefix_fraction: float = ...,
     draft_tokens: int = ...,
     drafter: str = ...,
@@ -187,8 +187,8 @@ def estimate(
         receive_interval: Steps between two looks for new requests; the engine's default.
         measured: A measured run of this deployment: vLLM, SGLang, guidellm or llama-bench JSON, genai-perf CSV, or a serving CSV; repeatable.
         concurrency: Clients: 8, 1,8,32 or 1..256 (powers of two).
-        input_len: Mean tokens of a prompt.
-        output_len: Mean tokens of an answer.
+        input_len: Mean tokens of a prompt, such as 1024 or 8k.
+        output_len: Mean tokens of an answer, such as 1024 or 1k.
         prefix_fraction: Share of a prompt that the prefix cache holds.
         draft_tokens: Speculation: tokens drafted in each step; needs an acceptance.
         drafter: What drafts: head (a layer as EAGLE's or multi-token prediction's), eagle3, ngram (words seen before), or a model or head by name: qwen3-0.6b.
@@ -222,8 +222,8 @@ def plan(
     within_s: float | str | None = ...,
     users: int | None = ...,
     think_time_s: float | str | None = ...,
-    input_len: int = ...,
-    output_len: int = ...,
+    input_len: int | str = ...,
+    output_len: int | str = ...,
     prefix_fraction: float = ...,
     draft_tokens: int = ...,
     drafter: str = ...,
@@ -234,7 +234,7 @@ def plan(
     spread: float | None = ...,
     input_cv: float = ...,
     output_cv: float = ...,
-    input_p99: int | None = ...,
+    input_p99: int | str | None = ...,
     burstiness: float = ...,
     task: ServingTask | str = ...,
     documents: int = ...,
@@ -307,8 +307,8 @@ def plan(
         within_s: Time until which the job must be done: 8h.
         users: People who send a request, read the answer and pause, instead of a rate; needs think_time_s.
         think_time_s: Pause of a user between an answer and the next request: 30s.
-        input_len: Mean tokens of a prompt.
-        output_len: Mean tokens of an answer.
+        input_len: Mean tokens of a prompt, such as 1024 or 8k.
+        output_len: Mean tokens of an answer, such as 1024 or 1k.
         prefix_fraction: Share of a prompt that the prefix cache holds.
         draft_tokens: Speculation: tokens drafted in each step; needs an acceptance.
         drafter: What drafts: head (a layer as EAGLE's or multi-token prediction's), eagle3, ngram (words seen before), or a model or head by name: qwen3-0.6b.
@@ -422,8 +422,8 @@ def simulate(
     turn_period_s: float | str = ...,
     daily: Sequence[float] | str | None = ...,
     requests: int = ...,
-    input_len: int = ...,
-    output_len: int = ...,
+    input_len: int | str = ...,
+    output_len: int | str = ...,
     prefix_fraction: float = ...,
     draft_tokens: int = ...,
     drafter: str = ...,
@@ -434,7 +434,7 @@ def simulate(
     spread: float | None = ...,
     input_cv: float = ...,
     output_cv: float = ...,
-    input_p99: int | None = ...,
+    input_p99: int | str | None = ...,
     burstiness: float = ...,
     task: ServingTask | str = ...,
     documents: int = ...,
@@ -489,8 +489,8 @@ def simulate(
         turn_period_s: Time from one turn of a conversation to the next.
         daily: Shape of a day: requests in each part of it, in any unit.
         requests: Requests to simulate at each load.
-        input_len: Mean tokens of a prompt.
-        output_len: Mean tokens of an answer.
+        input_len: Mean tokens of a prompt, such as 1024 or 8k.
+        output_len: Mean tokens of an answer, such as 1024 or 1k.
         prefix_fraction: Share of a prompt that the prefix cache holds.
         draft_tokens: Speculation: tokens drafted in each step; needs an acceptance.
         drafter: What drafts: head (a layer as EAGLE's or multi-token prediction's), eagle3, ngram (words seen before), or a model or head by name: qwen3-0.6b.
@@ -593,8 +593,8 @@ def scale(
     minimum_charge_s: float | str | None = ...,
     share: float | str = ...,
     certainty_fraction: float | str = ...,
-    input_len: int = ...,
-    output_len: int = ...,
+    input_len: int | str = ...,
+    output_len: int | str = ...,
     prefix_fraction: float = ...,
     draft_tokens: int = ...,
     drafter: str = ...,
@@ -605,7 +605,7 @@ def scale(
     spread: float | None = ...,
     input_cv: float = ...,
     output_cv: float = ...,
-    input_p99: int | None = ...,
+    input_p99: int | str | None = ...,
     burstiness: float = ...,
     task: ServingTask | str = ...,
     documents: int = ...,
@@ -672,8 +672,8 @@ def scale(
         minimum_charge_s: Shortest time that a machine is charged for; the offer's by default.
         share: Share of the requests that keeps the limits.
         certainty_fraction: Probability of that, as the interval of the start says.
-        input_len: Mean tokens of a prompt.
-        output_len: Mean tokens of an answer.
+        input_len: Mean tokens of a prompt, such as 1024 or 8k.
+        output_len: Mean tokens of an answer, such as 1024 or 1k.
         prefix_fraction: Share of a prompt that the prefix cache holds.
         draft_tokens: Speculation: tokens drafted in each step; needs an acceptance.
         drafter: What drafts: head (a layer as EAGLE's or multi-token prediction's), eagle3, ngram (words seen before), or a model or head by name: qwen3-0.6b.

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from functools import cached_property
-from math import ceil, floor
+from math import ceil, floor, inf
 
 from capplan.core.engine_names import Engine
 from capplan.errors import UnknownNameError
@@ -20,6 +20,8 @@ _KV_FORMATS = {
     "fp8_e4m3": 1.0,
     "fp8_e5m2": 1.0,
     "int8": 1.0,
+    "int8_per_token_head": 1.0,
+    "fp8_per_token_head": 1.0,
     "q8_0": 1.0625,
     "q5_0": 0.6875,
     "q4_0": 0.5625,
@@ -27,12 +29,16 @@ _KV_FORMATS = {
 }
 
 
-def kv_element_bytes(name: str) -> float:
-    """Return the bytes of one cached element in a number format, scales included."""
-    found = _KV_FORMATS.get(name.lower().replace("-", "_"))
+def kv_element_bytes(name: str, *, head_dim: float = inf) -> float:
+    """Return the bytes of one cached element in a number format, scales included: of 32 bits for each token and head.
+
+    Such scales lie in the cache's pages (`AttentionSpec.page_size_bytes` of vLLM at 001cabc, read 2026-11-27).
+    """
+    word = name.lower().replace("-", "_")
+    found = _KV_FORMATS.get(word)
     if found is None:
         raise UnknownNameError("KV cache format", name, _KV_FORMATS, hint=f"Known: {', '.join(_KV_FORMATS)}.")
-    return found
+    return found + (4.0 / head_dim if word.endswith("_per_token_head") else 0.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

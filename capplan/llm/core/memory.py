@@ -105,6 +105,13 @@ class StageMemory:
             return PagedPool(self.cache, self.block_tokens).tokens(self.pool_bytes, length=self.stated_length)
         return uniform_tokens(self.cache, self.pool_bytes, block=self.block_tokens)
 
+    @property
+    def state_blocks(self) -> int | None:
+        """Return the blocks of a paged cache, of which each running sequence needs one for states; None without."""
+        if not (self.paged and self.cache.state_bytes and self.cache.bytes_per_token and self.pool_bytes > 0):
+            return None
+        return PagedPool(self.cache, self.block_tokens).pages(self.pool_bytes)
+
     def sequences(self, tokens: int) -> int:
         """Return how many sequences of a length fit in a stage that keeps any, each layer keeping at most its
         window.

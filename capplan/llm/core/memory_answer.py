@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from math import hypot
+from math import hypot, inf
 
 from capplan.core.engine_names import Engine
 from capplan.core.gpus.machines import is_bridged, joined_gpus
@@ -294,12 +294,14 @@ def _divide(
     length = _length(request)
     tokens, sequences = _step_limits(request, facts, length)
     drafting = draft_model(request.drafter, request.model, request.sharding, named=request.draft_model)
+    mixers = (mixer for _, mixer in request.model.architecture.attention_layers())
+    dims = [mixer.key_dim for mixer in mixers if isinstance(mixer, Attention)]
     deployment = Deployment(
         architecture=request.model.architecture,
         quantisation=quantisation,
         sharding=request.sharding,
         engine=engine,
-        cache_bytes=kv_element_bytes(kv),
+        cache_bytes=kv_element_bytes(kv, head_dim=min(dims, default=inf)),
         total_bytes=request.gpu.expected_usable_bytes,
         fraction=_fraction(request, facts),
         batched_tokens=request.batched_tokens or tokens,
@@ -399,6 +401,12 @@ def _notes(request: StatedDeployment, memory: ServingMemory, kv: str, length: in
             f"linear attention and state-space layers keep {stage.cache.state_bytes / 2**20:.1f} MiB per sequence "
             f"whatever its length, in {bits:.0f} bits"
         )
+        most, blocks = memory.deployment.max_sequences, stage.state_blocks
+        if blocks is not None and blocks < most:
+            yield (
+                f"{blocks:,} blocks hold such states, one for each sequence, so that vLLM stops at its {most:,} "
+                f"sequences: state ⟨max-num-seqs⟩ {blocks}"
+            )
     if request.engine is Engine.VLLM and (stage.cache.windows or stage.cache.state_bytes):
         stated = f"{length:,} times how many sequences of that length fit" if stage.stated_length else "pages"
         yield f"kv_tokens is what vLLM logs for layers that differ: {stated}"

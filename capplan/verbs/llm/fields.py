@@ -35,6 +35,7 @@ from capplan.verbs.statement.words import (
     SIZE,
     TIME_LIMIT,
     TOKEN_PRICES,
+    TOKENS,
     Words,
     write_batches,
 )
@@ -477,30 +478,19 @@ class PrefixFields:
     ] = 0.0  # fmt: skip
 
 
+def _mean_of(what: str, example: str) -> Option:
+    return Option(
+        is_usual=True, help=f"Mean tokens of {what}, such as 1024 or {example}.", metavar="TOKENS", words=TOKENS,
+        shows_default=True, doors=SHOWN_AND_SWEPT, label=f"Tokens of {what}",
+    )  # fmt: skip
+
+
 @dataclass(frozen=True, kw_only=True)
 class MeanLengthFields:
     """The mean tokens of prompts and answers."""
 
-    input_len: Annotated[
-        Tokens,
-        Option(
-            is_usual=True,
-            help="Mean tokens of a prompt.",
-            shows_default=True,
-            doors=SHOWN_AND_SWEPT,
-            label="Tokens of a prompt",
-        ),
-    ] = 1024
-    output_len: Annotated[
-        Tokens,
-        Option(
-            is_usual=True,
-            help="Mean tokens of an answer.",
-            shows_default=True,
-            doors=SHOWN_AND_SWEPT,
-            label="Tokens of an answer",
-        ),
-    ] = 256
+    input_len: Annotated[Tokens, _mean_of("a prompt", "8k")] = 1024
+    output_len: Annotated[Tokens, _mean_of("an answer", "1k")] = 256
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -602,7 +592,7 @@ class LengthFields(MeanLengthFields, PrefixFields, SpeculationFields):
     input_p99: Annotated[
         int | None,
         Meta(ge=1, le=10**9),
-        Option(help="Tokens that 99% of prompts stay below, instead of ⟨input-cv⟩.", metavar="TOKENS"),
+        Option(help="Tokens that 99% of prompts stay below, instead of ⟨input-cv⟩.", metavar="TOKENS", words=TOKENS),
     ] = None
     burstiness: Annotated[
         float,

@@ -1,5 +1,7 @@
 """The KV cache against hand derivations and what vLLM logs."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,8 +14,12 @@ from capplan.llm.core.kv import (
     state_element_bytes,
     uniform_tokens,
 )
+from capplan.llm.core.memory_answer import StatedDeployment, answer_memory
 from capplan.llm.core.sharding import Sharding
+from capplan.llm.read.calibrations import load_llm_memory
+from capplan.llm.read.catalogue import load_catalogue
 from capplan.llm.read.config.parse import parse_config
+from capplan.specs import load_gpus
 from tests.llm.core import architectures as cases
 
 GIB = 1 << 30
@@ -126,3 +132,27 @@ def test_a_longer_sequence_never_keeps_less(tokens, more):
 
 def test_uniform_blocks_are_rounded_down():
     assert uniform_tokens(cache(cases.LLAMA_8B), 131_072 * 100, block=32) == 96
+
+
+@pytest.mark.parametrize("kv", ["int8_per_token_head", "fp8_per_token_head"])
+def test_scales_of_a_cache_in_8_bits_a_head_lie_in_its_pages(kv: str) -> None:
+    # vLLM's AttentionSpec.page_size_bytes: 2 · heads · (dim · 1 byte + 4 bytes) a token and layer; Qwen3-8B has 36
+    # layers of 8 heads of 128
+    request = StatedDeployment(model=load_catalogue()["qwen3-8b"], gpu=load_gpus().find("rtx-3090"), kv=kv)
+    answer = answer_memory(request, load_llm_memory(), alternatives=False)
+    assert answer.stage.cache.bytes_per_token == 36 * 2 * 8 * (128 + 4)
+
+
+def test_a_cache_with_few_state_blocks_names_the_sequences_that_vllm_starts_with() -> None:
+    # vllm-project/recipes#831: Qwen3.5 models stop on one 96 GB card at the default of 1,024 sequences (939, 1,011 and
+    # 556 blocks). A state of 32 · 128 · 128 numbers of 32 bits and 8192 · 3 of the convolution in 16, 2,146,304 bytes,
+    # makes blocks of 1,056 tokens of 2 · 2 · 256 · 2 bytes, in groups of ten layers: 20 GiB ÷ (10 · 1056 · 2048) = 992.
+    model = load_catalogue()["qwen3.5-35b-a3b"]
+    gpu = load_gpus().find("rtx-pro-6000-blackwell-server")
+    request = StatedDeployment(model=model, gpu=gpu, weights="fp8", pool_bytes=20 * 2**30)
+    answer = answer_memory(request, load_llm_memory(), alternatives=False)
+    blocks = answer.stage.state_blocks
+    assert blocks == 992
+    assert any(f"state ⟨max-num-seqs⟩ {blocks}" in note for note in answer.notes)
+    few = answer_memory(replace(request, max_sequences=8), load_llm_memory())
+    assert not any("⟨max-num-seqs⟩" in note for note in few.notes)

@@ -26,6 +26,7 @@ from capplan.llm.core.fleet.token_load import TokenLoad
 from capplan.llm.core.quantisation import half_note
 from capplan.llm.core.search.disaggregation import disaggregated_fits
 from capplan.llm.core.search.rescue import advice, near_misses, with_rescues
+from capplan.llm.core.search.room import check_length
 from capplan.llm.core.search.search import DEFAULT_ENGINES, ReplicaSizing, Search, SearchSpace
 from capplan.llm.core.serving.asked import Statistic, drafting_words
 from capplan.llm.core.sharding import ShardingChoice
@@ -51,7 +52,7 @@ _TWO_SERVERS = ShardingChoice(tensor=(8,), pipeline=(2, 4))
 def plan_deployments(search: Search) -> DeploymentPlan:
     """Judge every deployment that a question names, and rank those that carry the load."""
     question, architecture = search.question, search.model.architecture
-    _check_context(architecture.name, architecture.max_positions, question.load)
+    check_length(architecture, question.load.input_len + question.load.output_len)
     judged = {words: search.judge(words) for words in search.candidates()}
     judged |= _over_servers(search, judged)
     settled = _settle(search, judged)
@@ -102,15 +103,6 @@ def check_load(load: TokenLoad) -> None:
         raise UsageError("⟨rate⟩ must be above 0 requests per second; a load of zero needs no GPU.")
     if load.concurrency is not None and not load.concurrency > 0:
         raise UsageError("⟨concurrency⟩ must be at least 1 client; a load of zero needs no GPU.")
-
-
-def _check_context(model: str, longest: int | None, load: TokenLoad) -> None:
-    tokens = load.input_len + load.output_len
-    if longest is not None and tokens > longest:
-        raise UsageError(
-            f"{model} handles at most {longest} tokens; {tokens:.0f} of prompt and answer are more: shorten "
-            "⟨input-len⟩ or ⟨output-len⟩."
-        )
 
 
 _Judged = dict[NamedDeployment, DeploymentFit | DeploymentRejection]

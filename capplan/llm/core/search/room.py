@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from capplan.errors import CapplanError, UsageError
+from capplan.llm.core.architecture import Architecture
 from capplan.llm.core.deployment import NamedDeployment, ServingDeployment
 from capplan.llm.core.serving.asked import Speculation
 from capplan.llm.core.serving.service import BENCHMARK_SPREAD, Demand
@@ -12,9 +13,9 @@ Find = Callable[[NamedDeployment], ServingDeployment]
 """What finds the deployment that words name."""
 
 _WIDER = (2, 4, 8, 16)
-_FULLER = 0.85
-"""Memory fraction that is proposed where an engine's own default leaves no room, such as SGLang's of many data-parallel
-ranks: recipes of DeepSeek-V3 on 64 and more H100 state 0.8 to 0.9."""
+_FULLER = (0.85, 0.95)
+"""Memory fractions that are proposed where an engine's own default leaves no room, such as SGLang's of many
+data-parallel ranks: recipes of DeepSeek-V3 on 64 and more H100 state 0.8 to 0.9, those of full cards 0.95."""
 
 
 class OversizeError(CapplanError):
@@ -54,25 +55,30 @@ def served_demand(
     )
 
 
+def check_length(architecture: Architecture, tokens: float) -> None:
+    """Raise if a request is longer than a model allows."""
+    longest = architecture.max_positions
+    if longest is not None and tokens > longest:
+        raise UsageError(
+            f"{architecture.name} handles at most {longest} tokens; {tokens:.0f} of prompt and answer are more: "
+            "shorten ⟨input-len⟩ or ⟨output-len⟩."
+        )
+
+
 def room_of(find: Find, words: NamedDeployment, *, input_len: float, output_len: float, held_len: float) -> float:
     """Return how many sequences a deployment holds, after a check that it holds one and handles its length."""
     deployment, tokens = find(words), input_len + output_len
-    longest = deployment.model.architecture.max_positions
-    if longest is not None and tokens > longest:
-        raise UsageError(
-            f"{words.model} handles at most {longest} tokens; {tokens:.0f} of prompt and answer are more: "
-            "shorten ⟨input-len⟩ or ⟨output-len⟩."
-        )
+    check_length(deployment.model.architecture, tokens)
     capacity = deployment.sequences_that_fit(held_len)
     if capacity >= 1:
         return capacity
-    fuller = replace(words, utilization_fraction=_FULLER)
-    if words.utilization_fraction is None and find(fuller).sequences_that_fit(held_len) >= 1:
-        raise OversizeError(
-            f"{words.model} with {tokens:.0f} tokens does not fit on {words.sharding.gpus} × {deployment.gpu.id} "
-            f"with what {words.engine} keeps free by default; use ⟨utilization⟩ {_FULLER:g} (which holds it).",
-            None,
-        )
+    for fraction in _FULLER if words.utilization_fraction is None else ():
+        if find(replace(words, utilization_fraction=fraction)).sequences_that_fit(held_len) >= 1:
+            raise OversizeError(
+                f"{words.model} with {tokens:.0f} tokens does not fit on {words.sharding.gpus} × {deployment.gpu.id} "
+                f"with what {words.engine} keeps free by default; use ⟨utilization⟩ {fraction:g} (which holds it).",
+                None,
+            )
     tensor = _least_tensor(find, words, held_len)
     wider = "more GPUs (⟨tp⟩)" if tensor is None else f"⟨tp⟩ {tensor} (which holds it)"
     raise OversizeError(
