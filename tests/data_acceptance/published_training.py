@@ -10,6 +10,7 @@ from typing import Any
 from capplan.llm.core.training.frameworks import States
 from capplan.llm.core.training.job import Compute, Method, Offloaded, OptimizerRecipe, Recompute, Shard
 from capplan.llm.core.training.memory import MemoryScope
+from capplan.llm.core.training.objective import Objective
 from capplan.llm.core.training.plan import PricedTraining
 from capplan.verbs.llm.train_job import LlmTrainEstimateQuestion, answer_llm_train_estimate
 from capplan.verbs.statement.local import LocalContext
@@ -61,7 +62,8 @@ _TITAN = "pytorch/torchtitan docs/performance.md, 2024-12, and arXiv 2410.06511"
 _FMS = "foundation-model-stack/fms-acceleration scripts/benchmarks/refs/a100_80gb.csv"
 _LORA, _QLORA = {"method": Method.LORA}, {"method": Method.QLORA}
 _TWO = {"gpu_count": 2, "shard": Shard.ZERO3}
-_GUIDE = {"framework": "trl", "shard": Shard.ZERO3, "seq_len": 3072, **_QLORA}
+_OLD_TRL = {"framework": "trl", "framework_version": "0.8"}  # sources of 2024
+_GUIDE = {**_OLD_TRL, "recompute": FULL, "shard": Shard.ZERO3, "seq_len": 3072, **_QLORA}
 # axolotl's examples of QLoRA page the optimizer's states
 _YI = {"framework": "axolotl", "optimizer": OptimizerRecipe.PAGED_ADAMW_8BIT, **_QLORA}
 
@@ -115,12 +117,12 @@ CASES = (
         MemoryScope.ALLOCATED,
     ),
     Published(
-        "Mistral QLoRA, prepared", _FMS, _fms("mistral-7b", framework="trl", micro_batch=4, **_QLORA), 2749, 21.3,
+        "Mistral QLoRA, prepared", _FMS, _fms("mistral-7b", **_OLD_TRL, micro_batch=4, **_QLORA), 2749, 21.3,
         MemoryScope.ALLOCATED,
     ),
     Published("Mistral QLoRA", _FMS, _fms("mistral-7b", micro_batch=4, **_QLORA), 3429, 14.8, MemoryScope.ALLOCATED),
     Published(
-        "Mixtral QLoRA, prepared", _FMS, _fms("mixtral-8x7b", framework="trl", micro_batch=4, **_QLORA), 1397, 43.2,
+        "Mixtral QLoRA, prepared", _FMS, _fms("mixtral-8x7b", **_OLD_TRL, micro_batch=4, **_QLORA), 1397, 43.2,
         MemoryScope.ALLOCATED,
     ),
     Published("Mixtral QLoRA", _FMS, _fms("mixtral-8x7b", micro_batch=4, **_QLORA), 1764, 33.7, MemoryScope.ALLOCATED),
@@ -131,8 +133,8 @@ CASES = (
         "Mistral full on two", _FMS, _fms("mistral-7b", micro_batch=2, states=States.PURE, **_TWO), 2698, 34.2,
         MemoryScope.ALLOCATED,
     ),
-    Published("70B QLoRA, 4 sequences", _FMS, _fms(LLAMA_2_70B, framework="trl", micro_batch=4, **_QLORA), runs=False),
-    Published("70B QLoRA, 8 sequences", _FMS, _fms(LLAMA_2_70B, framework="trl", micro_batch=8, **_QLORA), runs=False),
+    Published("70B QLoRA, 4 sequences", _FMS, _fms(LLAMA_2_70B, **_OLD_TRL, micro_batch=4, **_QLORA), runs=False),
+    Published("70B QLoRA, 8 sequences", _FMS, _fms(LLAMA_2_70B, **_OLD_TRL, micro_batch=8, **_QLORA), runs=False),
     Published("70B LoRA on two", _FMS, _fms(LLAMA_2_70B, micro_batch=2, **_LORA, **_TWO), runs=False),
     Published("Mixtral LoRA", _FMS, _fms("mixtral-8x7b", micro_batch=4, **_LORA), runs=False),
     Published("Mixtral full on two", _FMS, _fms("mixtral-8x7b", micro_batch=2, **_TWO), runs=False),
@@ -153,6 +155,11 @@ CASES = (
         "LongLoRA 7B, 8,192 tokens", "arXiv 2309.12307, table 12",
         _asked("llama-2-7b", A100, gpu_count=8, shard=Shard.ZERO2, framework="deepspeed", seq_len=8192, rank=8,
                targets=("attention",), recompute=FULL, **_LORA), None, 23.9,
+    ),
+    Published(
+        "7B LoRA of preferences", "superkaiba/explore-persona-space issue 36; its release of TRL is not known",
+        _asked("qwen2.5-7b-instruct", H100, framework="trl", seq_len=2048, objective=Objective.DPO, **_LORA),
+        None, 17.8,
     ),
     Published(
         "70B QLoRA under 48 GB", "unsloth, requirements page",

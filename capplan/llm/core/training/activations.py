@@ -199,7 +199,18 @@ def logit_elements(job: TrainingJob) -> float:
         tokens *= job.completion_tokens / job.sequence_tokens  # log-probabilities of the prompt are not needed
     if job.fused_loss or job.framework.fuses_loss:
         tokens = min(tokens, _LOSS_CHUNK_TOKENS)
+    if tiles_loss(job):
+        tokens, vocabulary = min(tokens, _TILE_TOKENS), min(vocabulary, _TILE_VOCABULARY)
     return tokens * vocabulary
+
+
+def tiles_loss(job: TrainingJob) -> bool:
+    """Return True if the loss computes logits by tiles of some tokens and some of the vocabulary."""
+    return job.objective in job.framework.tiles_loss
+
+
+_TILE_TOKENS, _TILE_VOCABULARY = 4096.0, 32768.0
+"""TRL 1.16: TOKEN_CHUNK_SIZE (kernels/chunked_logprob.py), _CHUNKED_LOGPROB_CHUNK_SIZE (trainer/utils.py)."""
 
 
 _LOSS_CHUNK_TOKENS = 2048.0

@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import Any
 
 from capplan.errors import UnknownNameError, UsageError
+from capplan.llm.core.training.objective import Objective
 
 
 class States(StrEnum):
@@ -56,6 +57,7 @@ class TrainingFramework:
         fuses_activation: The gated activation keeps its two inputs; otherwise its first half's output, too.
         fuses_loss: The loss is computed by chunks, so that the logits are never whole.
         keeps_no_logits: The loss computes logits by tiles that never leave the chip.
+        tiles_loss: Objectives whose loss computes logits by tiles of some tokens and some of the vocabulary.
         loss_in_place: The loss overwrites 16-bit logits with their gradient, so that no fp32 copies of all of them
             stand beside: it works in place, is compiled, or takes them to fp32 by chunks.
         repeats_keys: Keys and values are repeated to as many heads as queries have before attention runs.
@@ -98,6 +100,7 @@ class TrainingFramework:
     fuses_activation: bool = False
     fuses_loss: bool = False
     keeps_no_logits: bool = False
+    tiles_loss: tuple[Objective, ...] = ()
     loss_in_place: bool = False
     repeats_keys: bool = False
     tunes_attention: bool = False
@@ -201,9 +204,19 @@ FRAMEWORKS = (
     ),
     TrainingFramework(
         name="trl", family=Family.TRAINER, states=States.AUTOCAST, repeats_keys=True, adapter_bytes=4.0,
-        accumulates_whole=True, widens_quantised=True, recomputes=True, launch="accelerate", release="TRL 0.20",
-        # `gradient_checkpointing` is on by default since pull request 3510 of 2025-06; read 2026-11-27.
-        earlier=(EarlierReleases(before="0.19", before_month="2025-06", facts={"recomputes": False}),),
+        accumulates_whole=True, widens_quantised=True, recomputes=True, launch="accelerate", release="TRL 1.16",
+        tiles_loss=(Objective.SFT, Objective.DPO, Objective.GRPO),
+        # `gradient_checkpointing` is on by default since pull request 3510 of 2025-06. SFT's loss is `chunked_nll` since
+        # 1.7, DPO chunks its logits since 1.14 and GRPO since 1.15 (sft_config.py, dpo_trainer.py, grpo_trainer.py of the
+        # wheels 1.6.0 to 1.16.0 on PyPI, dated by their files; read 2026-11-27).
+        earlier=(
+            EarlierReleases(before="0.19", before_month="2025-06", facts={"recomputes": False, "tiles_loss": ()}),
+            EarlierReleases(before="1.7", before_month="2026-07", facts={"tiles_loss": ()}),
+            EarlierReleases(before="1.14", before_month="2026-09", facts={"tiles_loss": (Objective.SFT,)}),
+            EarlierReleases(
+                before="1.15", before_month="2026-10", facts={"tiles_loss": (Objective.SFT, Objective.DPO)}
+            ),
+        ),
     ),
     TrainingFramework(
         name="llama-factory", family=Family.TRAINER, states=States.AUTOCAST, repeats_keys=True, adapter_bytes=4.0,

@@ -6,7 +6,13 @@ from enum import StrEnum
 
 from capplan.core.assumed import OFFLOADED_SHARE
 from capplan.llm.core.tensors import count_parameters
-from capplan.llm.core.training.activations import LayerActivations, interleaved_share, layer_activations, logit_elements
+from capplan.llm.core.training.activations import (
+    LayerActivations,
+    interleaved_share,
+    layer_activations,
+    logit_elements,
+    tiles_loss,
+)
 from capplan.llm.core.training.frameworks import Family, States
 from capplan.llm.core.training.job import (
     BaseFormat,
@@ -235,9 +241,11 @@ def _stage(
     is_last = index == job.layout.pipeline - 1
     family = job.framework.family
     kept, recomputed = activations
-    per_logit = _IN_PLACE_LOGIT_BYTES if job.framework.loss_in_place else constants.logit_bytes[family]
-    # A reference's logits in 16 bits stand beside the trained model's.
-    per_logit += _HALF * job.parts.beside
+    by_tiles = tiles_loss(job)
+    in_place = by_tiles or job.framework.loss_in_place
+    per_logit = _IN_PLACE_LOGIT_BYTES if in_place else constants.logit_bytes[family]
+    # A reference's logits in 16 bits stand beside the trained model's, unless tiles of either are gone before.
+    per_logit += 0.0 if by_tiles else _HALF * job.parts.beside
     logits = logit_elements(job) * per_logit if is_last else 0.0
     kept *= doubled  # policy and value run before one common backward pass
     paged = optimizer if job.optimizer is OptimizerRecipe.PAGED_ADAMW_8BIT else 0.0
@@ -290,7 +298,7 @@ def _frozen_bytes(job: TrainingJob, held: StageParameters, weights: float) -> fl
 
 
 _IN_PLACE_LOGIT_BYTES = 4.0
-"""Bytes of a logit whose loss works in place: the 16-bit logits and the copy that the loss shifts by one token."""
+"""Bytes of a logit whose loss works in place: the 16-bit logits and their gradient or the copy shifted by one token."""
 
 
 def _states(job: TrainingJob, held: StageParameters) -> tuple[float, float, float, float, float]:

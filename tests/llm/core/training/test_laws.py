@@ -10,6 +10,7 @@ from capplan.errors import UnknownNameError, UsageError
 from capplan.llm.core.architecture import Architecture
 from capplan.llm.core.layers import Attention
 from capplan.llm.core.training.accuracy import TrainingEvidence
+from capplan.llm.core.training.activations import logit_elements
 from capplan.llm.core.training.estimate import OwnRun, answer_training_memory, usual_recompute
 from capplan.llm.core.training.flops import passes_per_token, training_rates
 from capplan.llm.core.training.frameworks import FRAMEWORKS, States, find_framework
@@ -31,6 +32,7 @@ from capplan.llm.core.training.job import (
 )
 from capplan.llm.core.training.launch import launch_config
 from capplan.llm.core.training.memory import MemoryScope, bytes_per_parameter, estimate_memory
+from capplan.llm.core.training.objective import Objective
 from capplan.llm.core.training.parameters import adapter_parameters
 from capplan.llm.core.training.plan import PlanConstraints, RunTerms, plan_training
 from capplan.llm.core.training.run import Dataset, RunReliability, TrainingRun, checkpoint_bytes, plan_run
@@ -239,8 +241,22 @@ def test_releases_of_frameworks_have_their_own_facts() -> None:
     assert find_framework("torchtitan", version="9.0") == find_framework("torchtitan")
     assert not find_framework("torchtune", month="2024-08").loss_in_place
     assert find_framework("torchtune", month="2024-10").loss_in_place
+    # sft_config.py, dpo_trainer.py and grpo_trainer.py of TRL's wheels: chunked since 1.7, 1.14 and 1.15
+    releases = {"1.6": 0, "1.13": 1, "1.14": 2, "1.15": 3}
+    assert {name: len(find_framework("trl", version=name).tiles_loss) for name in releases} == releases
     with pytest.raises(UsageError, match="numbers between dots"):
         find_framework("torchtune", version="main")
+
+
+def test_trl_computes_logits_of_preferences_by_tiles() -> None:
+    # TRL 1.16: tiles of 4,096 tokens by 32,768 of the vocabulary, whatever the length and the model's vocabulary are
+    now, before = (
+        logit_elements(job(framework=find_framework("trl", version=version), objective=Objective.DPO,
+                           layout=TrainingLayout(), sequence_tokens=8192))
+        for version in ("1.16", "1.13")
+    )  # fmt: skip
+    assert now == 4096 * 32768
+    assert before == 2 * 8192 * job().architecture.vocab_size
 
 
 def test_an_own_run_narrows_the_interval() -> None:
