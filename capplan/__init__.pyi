@@ -810,7 +810,7 @@ def plan(
     energy: bool = ...,
     power_limit_w: float | str | None = ...,
     max_power_draw_w: float | str | None = ...,
-    samples: int | None = ...,
+    samples: int | str | None = ...,
     epochs: float = ...,
     providers: Sequence[str] | str | None = ...,
     regions: Sequence[str] | str | None = ...,
@@ -873,7 +873,7 @@ def plan(
         energy: Show the power of the GPUs and the joules of a sample, or of an output token.
         power_limit_w: A power limit that is set on each GPU (nvidia-smi -pl), such as 300W: the time and energy under it.
         max_power_draw_w: Most mean power of all GPUs of an answer, without the host, such as 400W.
-        samples: Samples of a whole job: adds the GPU-hours it takes.
+        samples: Samples of a whole job, such as 1M: adds the GPU-hours it takes.
         epochs: How often the job takes each of its samples.
         providers: Only GPUs that this provider rents, at its prices; repeatable.
         regions: Only offers in this region, country (de) or area (eu); repeatable.

@@ -69,7 +69,7 @@ class ServedVerbs:
         energy: bool = ...,
         power_limit_w: float | str | None = ...,
         max_power_draw_w: float | str | None = ...,
-        samples: int | None = ...,
+        samples: int | str | None = ...,
         epochs: float = ...,
         providers: Sequence[str] | str | None = ...,
         regions: Sequence[str] | str | None = ...,

@@ -20,7 +20,17 @@ from capplan.core.workload import (
 )
 from capplan.errors import UsageError
 from capplan.verbs.statement.options import ANYWHERE, HERE, Door, Option, Topic
-from capplan.verbs.statement.words import ASSIGNMENTS, BATCHES, PLOT, SHAPE, TIME, TORCH_VERSION, WATTS, assignment
+from capplan.verbs.statement.words import (
+    ASSIGNMENTS,
+    BATCHES,
+    PLOT,
+    SHAPE,
+    TIME,
+    TORCH_VERSION,
+    WATTS,
+    WHOLE_COUNT,
+    assignment,
+)
 
 if TYPE_CHECKING:
     from capplan.app.gpu_choice import GpuFilters, PriceFilters
@@ -725,8 +735,11 @@ class JobFields:
     samples: Annotated[
         int | None,
         Meta(ge=1, le=10**15),
-        Option(help="Samples of a whole job: adds the GPU-hours it takes.", topic=Topic.LIMITS),
-    ] = None
+        Option(
+            help="Samples of a whole job, such as 1M: adds the GPU-hours it takes.", metavar="COUNT", words=WHOLE_COUNT,
+            topic=Topic.LIMITS,
+        ),
+    ] = None  # fmt: skip
     epochs: Annotated[
         float,
         Meta(ge=0.0, le=1e9),

@@ -110,6 +110,16 @@ COUNT = Words(
 )
 """A number of things, with a decimal prefix where it is long: 15T, 10G (or 10B), 50k."""
 
+
+def _read_whole(given: Any, what: str) -> Any:
+    """Read a count of whole things; what is not one stays as it is, for the field's own check."""
+    count = COUNT.read(given, what)
+    return int(count) if isinstance(count, float) and count.is_integer() else count
+
+
+WHOLE_COUNT = replace(COUNT, read=_read_whole, python="int | str", wire=int | _Text)
+"""A whole number of things: 1M, 50k."""
+
 _TOKENS = {"": 1, "k": 10**3, "K": 2**10, "m": 10**6, "M": 2**20}
 _TOKEN_COUNT = re.compile(r"(\d{1,12}(?:\.\d{1,6})?)([kKmM]?)", re.ASCII)
 
