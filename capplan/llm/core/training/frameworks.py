@@ -206,9 +206,9 @@ FRAMEWORKS = (
         name="trl", family=Family.TRAINER, states=States.AUTOCAST, repeats_keys=True, adapter_bytes=4.0,
         accumulates_whole=True, widens_quantised=True, recomputes=True, launch="accelerate", release="TRL 1.16",
         tiles_loss=(Objective.SFT, Objective.DPO, Objective.GRPO),
-        # `gradient_checkpointing` is on by default since pull request 3510 of 2025-06. SFT's loss is `chunked_nll` since
-        # 1.7, DPO chunks its logits since 1.14 and GRPO since 1.15 (sft_config.py, dpo_trainer.py, grpo_trainer.py of the
-        # wheels 1.6.0 to 1.16.0 on PyPI, dated by their files; read 2026-11-27).
+        # `gradient_checkpointing` is on by default since pull request 3510 of 2025-06. SFT's loss is `chunked_nll`
+        # since 1.7, DPO chunks its logits since 1.14 and GRPO since 1.15 (sft_config.py, dpo_trainer.py and
+        # grpo_trainer.py of the wheels 1.6.0 to 1.16.0 on PyPI, dated by their files; read 2026-11-27).
         earlier=(
             EarlierReleases(before="0.19", before_month="2025-06", facts={"recomputes": False, "tiles_loss": ()}),
             EarlierReleases(before="1.7", before_month="2026-07", facts={"tiles_loss": ()}),
