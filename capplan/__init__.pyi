@@ -108,10 +108,6 @@ def analyze(
 
     Returns:
         What a model counts at a batch.
-
-    Raises:
-        UsageError: there is no such model; or other counters are asked for of a trace or of training steps.
-        TraceError: the model could not be traced, or is refused by `strict`.
     """
 
 def calibrate(
@@ -142,9 +138,6 @@ def calibrate(
 
     Returns:
         The calibration, and the errors that it was judged by: log(predicted ÷ measured) of held-out rows.
-
-    Raises:
-        UsageError: a file cannot be read, or fewer than 20 rows are usable.
     """
 
 def check(
@@ -171,9 +164,6 @@ def check(
 
     Returns:
         What each limit came to on each GPU.
-
-    Raises:
-        UsageError: the file cannot be read or holds no such plan, or there is no such GPU.
     """
 
 def compare(
@@ -275,10 +265,6 @@ def compare(
 
     Returns:
         A row for each model, number format, framework, layout, GPU and batch.
-
-    Raises:
-        UsageError: there is no such model or GPU, or no model is named.
-        TraceError: a model could be traced under none of the conditions.
     """
 
 def diff(
@@ -290,9 +276,6 @@ def diff(
     Args:
         before: A plan or report as JSON.
         after: Another one.
-
-    Raises:
-        UsageError: one cannot be read, or they are not of one kind.
     """
 
 def estimate(
@@ -397,11 +380,6 @@ def estimate(
 
     Returns:
         Curves, breakdowns, bounds and advice for a model on each GPU.
-
-    Raises:
-        UsageError: there is no such model or GPU; a GPU cannot run the workload; or batches are not listed.
-        TraceError: the model could not be traced.
-        MissingRecordingError: a trace lacks the recording of this precision, layout or mode.
     """
 
 def gpus(
@@ -430,9 +408,6 @@ def gpus(
         cpus: List the x86 CPUs of the database instead of its GPUs.
         new_within_days: GPUs that are sold for so many days at most, by the day of their sheet.
         announced: GPUs that are announced and not sold yet, with what is expected.
-
-    Raises:
-        UsageError: a condition cannot be read, or names an unknown column, vendor or architecture.
     """
 
 def make_report(
@@ -569,10 +544,6 @@ def make_report(
         buyer: Country in which your company is established, such as de: its VAT and currency count.
         deducts_vat: You deduct VAT: it is not a cost.
         utilization_fraction: Share of usable memory that may be filled.
-
-    Raises:
-        UsageError: there is no such model or GPU, no GPU is left, or a file does not hold what it must.
-        TraceError: a model could not be traced.
     """
 
 def measure(
@@ -659,10 +630,6 @@ def measure(
         modules: Time each module by hooks, too, and set its counts and its estimate beside it.
         lines: A measurement file that points are appended to.
         resume: Skip what the measurement file already holds.
-
-    Raises:
-        UsageError: there is no such model or file, or the question contradicts itself.
-        MeasurementError: there is no such device, or it cannot be used.
     """
 
 def memory(
@@ -756,11 +723,6 @@ def memory(
         shardings: How they share it: replicas, ddp, zero1, zero2, zero3, fsdp; repeatable; all that apply by default.
         expandable_segments: As with PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True.
         advice: Work out what other precisions, layouts, optimizers, ... would save.
-
-    Raises:
-        UsageError: there is no such model or GPU; or the batch is too large for any device.
-        TraceError: the model could not be traced, or is refused by `strict`.
-        MissingRecordingError: a trace lacks the recording of this precision, layout or mode.
     """
 
 def plan(
@@ -821,6 +783,14 @@ def plan(
     max_usd_per_hour: float | None = ...,
     strict: bool = ...,
     calibration: str | Path | None = ...,
+    week_file: str | Path | None = ...,
+    requests_per_day: float | None = ...,
+    days_in_use: int = ...,
+    storage_bytes_per_s: float | str | None = ...,
+    provision_s: float | str | None = ...,
+    image_bytes: float | str | None = ...,
+    pull_bytes_per_s: float | str | None = ...,
+    compare_ways: bool = ...,
     rate_per_s: float | str | None = ...,
     sort: SortKey | str = ...,
     training: Training | bool | None = ...,
@@ -884,16 +854,19 @@ def plan(
         max_usd_per_hour: Only GPUs whose smallest machine is rented for at most this an hour.
         strict: Refuse a model with operators that could not be counted.
         calibration: A calibration of your own; the shipped one by default.
+        week_file: WEEK.yaml: day (24 numbers) or week (168), requests_per_day, days_per_week, bursts.
+        requests_per_day: Requests of a day in use, spread as an office uses them, instead of week_file.
+        days_in_use: Days of a week with load, beside requests_per_day.
+        storage_bytes_per_s: Rate at which the weights arrive, such as 2GB/s; from host memory by default.
+        provision_s: Time until a new machine is there: 90s; the machine stands and holds the image by default.
+        image_bytes: Image that a new machine pulls, 0 for none; 10 GB by default.
+        pull_bytes_per_s: Rate at which a new machine pulls the image.
+        compare_ways: Compare a fleet that stands, one that scales, GPUs by the second and an API over a week: week_file or requests_per_day.
         rate_per_s: A load in samples per second, such as 500/s: how many GPUs carry it, and what they cost.
         sort: Rank by throughput, latency, memory, cost, price, energy, name; memory puts the smallest GPU first, price the cheapest hour.
 
     Returns:
         The plan that answers a question.
-
-    Raises:
-        UsageError: no such model or GPU; or batches must be listed for a model that does not scale with the batch.
-        TraceError: the model could not be traced, or is refused by `strict`.
-        MissingRecordingError: a trace lacks the recording of this precision, layout or mode.
     """
 
 def prices(
@@ -923,10 +896,6 @@ def prices(
 
     Returns:
         The prices that pass filters, the newest of each offer unless `history` is asked for.
-
-    Raises:
-        UsageError: `old` without `max_age_days`.
-        UnknownNameError: a GPU, provider or region that no price names.
     """
 
 def query(
@@ -949,9 +918,6 @@ def query(
         where: Rows a named question is about, such as "gpu = 'l4'"; repeatable.
         threshold: Changes up to this share are no regressions.
         limit: At most so many rows.
-
-    Raises:
-        UsageError: the folder holds no results, the query is refused, or nothing can be compared.
     """
 
 def sweep(
@@ -986,9 +952,6 @@ def sweep(
         allow_code: Import models that the file names as Python code.
         retry_failed: Compute models again that failed before.
         force: Replace the results of another sweep.
-
-    Raises:
-        UsageError: a name or glob matches nothing, a key is unknown, or the folder holds something else.
     """
 
 def trace(
@@ -1047,10 +1010,6 @@ def trace(
 
     Returns:
         The trace of a model on the meta device, with one recording for each variant of the number formats.
-
-    Raises:
-        UsageError: there is no such model, or it does not take these arguments and inputs.
-        TraceError: the model could not be traced.
     """
 
 def validate(
@@ -1077,8 +1036,4 @@ def validate(
 
     Returns:
         The errors of predictions by cell and over all rows, and every row with its prediction.
-
-    Raises:
-        UsageError: a file is missing, unreadable or lacks a column.
-        UnknownNameError: `by` does not name a column.
     """

@@ -202,6 +202,15 @@ def replace_whole(path: Path, content: bytes) -> None:
 
 
 @cache
+def keep_whole(path: Path, content: bytes) -> None:
+    """Put a file in the place of an older one in one step, in a folder that is made where it lacks."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        replace_whole(path, content)
+    except OSError as error:
+        raise UsageError(f"cannot write {path}: {error.strerror or error}.") from error
+
+
 def _remove_litter(folder: Path) -> None:
     """Remove, once in a process, what earlier ones that were killed left unfinished in a folder."""
     with contextlib.suppress(OSError):

@@ -79,6 +79,13 @@ class ServedVerbs:
         priced: bool = ...,
         max_usd_per_hour: float | None = ...,
         strict: bool = ...,
+        requests_per_day: float | None = ...,
+        days_in_use: int = ...,
+        storage_bytes_per_s: float | str | None = ...,
+        provision_s: float | str | None = ...,
+        image_bytes: float | str | None = ...,
+        pull_bytes_per_s: float | str | None = ...,
+        compare_ways: bool = ...,
         rate_per_s: float | str | None = ...,
         sort: SortKey | str = ...,
         format: str = ...,
@@ -721,6 +728,12 @@ class ServedVerbs:
         self,
         model: str | Path | bytes | Trace | None = ...,
         *,
+        requests_per_day: float | None = ...,
+        days_in_use: int = ...,
+        storage_bytes_per_s: float | str | None = ...,
+        provision_s: float | str | None = ...,
+        image_bytes: float | str | None = ...,
+        pull_bytes_per_s: float | str | None = ...,
         load: Mapping[str, Any] = ...,
         gpus: Sequence[str] | str | None = ...,
         title: str | None = ...,
@@ -746,6 +759,14 @@ class ServedVerbs:
         format: str = ...,
     ) -> Any:
         """Find the fleet that serves several language models together, on one kind of GPU or mixed, the cheapest first."""
+
+    def llm_validate(
+        self,
+        *,
+        quality: str = ...,
+        format: str = ...,
+    ) -> Any:
+        """Compare predicted with measured TTFT, TPOT, output tokens per second, power and energy."""
 
     def llm_train_memory(
         self,

@@ -88,11 +88,7 @@ class PlanContext:
 
 
 class Opened(ABC):
-    """What a question is about, opened: a model, or a pipeline of several.
-
-    Attributes:
-        context: the GPUs, prices and calibrations.
-    """
+    """What a question is about, opened: a model, or a pipeline of several."""
 
     context: PlanContext
 

@@ -29,6 +29,7 @@ _TIMES = {2: "twice", 3: "three times"}
 GROUPS: Mapping[str, str] = {
     "calibrate": "Fit efficiencies to measurements.",
     "llm": "Plan the serving and training of large language models: which fit, how fast they are, what they cost.",
+    "llm evidence": "Bring measured runs of served models: those published this week, or your own.",
     "llm train": "Plan the training and fine-tuning of large language models: memory, speed, days, money and layouts.",
     "gpus": "List the GPUs that capplan knows, with filters; show, compare and check them; add your own.",
     "prices": "List, filter and compare prices of GPUs; import your own quotes.",

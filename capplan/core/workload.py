@@ -341,11 +341,7 @@ class Batches:
 
 
 def parse_batches(text: str, *, what: str = "⟨batch⟩") -> Batches:
-    """Read "8", "1,8,32", "1..1024" (powers of two), "auto" or "max".
-
-    Raises:
-        UsageError: none of these, or a batch below 1.
-    """
+    """Read "8", "1,8,32", "1..1024" (powers of two), "auto" or "max"."""
     word = text.strip().lower()
     if word in (BatchChoice.AUTO, BatchChoice.MAX):
         return Batches(choice=BatchChoice(word))

@@ -56,11 +56,7 @@ def file_address(repository: str, commit: str, file: str) -> str:
 
 
 def get(address: str, *, name: str, at_most: int = LARGEST_FILE_BYTES) -> bytes:
-    """Return the whole content of an address.
-
-    Raises:
-        HubError: the Hub does not give it, or more than that.
-    """
+    """Return the whole content of an address."""
     with _answer(address, name, {}) as answer:
         if answer.status_code != 200:
             raise cut_off(name)
@@ -76,11 +72,7 @@ def get(address: str, *, name: str, at_most: int = LARGEST_FILE_BYTES) -> bytes:
 
 
 def get_range(address: str, *, name: str, start: int, length: int) -> tuple[bytes, int]:
-    """Return a stretch of a file, shorter at its end, and the size of the whole file. [bytes]
-
-    Raises:
-        HubError: the Hub does not give it, or gives whole files alone, of which nothing is read.
-    """
+    """Return a stretch of a file, shorter at its end, and the size of the whole file. [bytes]"""
     with _answer(address, name, {"Range": f"bytes={start}-{start + length - 1}"}) as answer:
         size = answer.headers.get("Content-Range", "").rpartition("/")[2]
         if answer.status_code != 206 or not size.isdigit():

@@ -50,9 +50,10 @@ def offline(name: str) -> UnreachableError:
 
 def unreachable(name: str, endpoint: str, reason: str) -> UnreachableError:
     """Return the error where no connection comes about."""
+    line = (reason.strip().splitlines() or ["no reason given"])[0].rstrip(".")[:200]
     return UnreachableError(
         f"{name} needs its configuration (some kB, no weights) from {endpoint}, which cannot be reached: "
-        f"{_first_line(reason)}; save its config.json and write hf:config.json to do without."
+        f"{line}; save its config.json and write hf:config.json to do without."
     )
 
 
@@ -98,7 +99,3 @@ def refusal_of_status(answer: Any, name: str, *, has_token: bool) -> HubError:
             f"{name}: the Hub answers no more requests from here for now (429): ask again {when}{known}."
         )
     return UnreachableError(f"{name}: {host} answers {status}; try again later.")
-
-
-def _first_line(text: str) -> str:
-    return (text.strip().splitlines() or ["no reason given"])[0].rstrip(".")[:200]

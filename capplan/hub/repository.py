@@ -60,11 +60,7 @@ class HubRepository:
         return f"{self.id} at revision {self.commit} of the Hugging Face Hub"
 
     def path(self, file: str) -> Path:
-        """Return a JSON file of the repository on this machine, fetched where it was not yet.
-
-        Raises:
-            HubError: the file is too large, or cannot be fetched.
-        """
+        """Return a JSON file of the repository on this machine, fetched where it was not yet."""
         self._check(file)
         if self.cached is not None and (self.cached / file).is_file():
             return self.cached / file
@@ -79,12 +75,7 @@ class HubRepository:
         return path
 
     def json(self, file: str) -> dict[str, Any]:
-        """Return the object that a JSON file holds.
-
-        Raises:
-            HubError: the file is too large, or cannot be fetched.
-            UsageError: it does not hold an object.
-        """
+        """Return the object that a JSON file holds."""
         content = self._content(file)
         if not isinstance(content, dict):
             raise UsageError(f"{self.id}: {file} is not a JSON object.")
@@ -175,9 +166,6 @@ def find_repository(name: HubName) -> HubRepository:
     """Return a repository at the revision that a name states, or at its newest.
 
     Where the Hub cannot be asked, what was fetched earlier answers, with a note.
-
-    Raises:
-        HubError: the Hub does not have it, does not give it, or cannot be asked.
     """
     check_permission(str(name))
     if name.is_pinned and (kept := _kept(name, str(name.revision))) is not None:

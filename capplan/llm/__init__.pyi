@@ -26,6 +26,7 @@ from capplan.llm.core.training.frameworks import States
 from capplan.llm.core.training.job import AttentionImplementation, BaseFormat, Compute, Method, Offloaded, OptimizerRecipe, Recompute, Shard
 from capplan.llm.core.training.objective import Objective
 from capplan.llm.core.training.plan import PricedTraining, TrainingPlan
+from capplan.llm.read.evidence import EvidenceTable
 from capplan.specs.gpus.load import Gpus
 from capplan.verbs.llm.fields import Prefill
 from capplan.verbs.llm.fit import FittedMemoryFile
@@ -42,6 +43,7 @@ class _ServingReportShown(Shown, ServingReport): ...
 class _FleetAnswerShown(Shown, FleetAnswer): ...
 class _ServingValidationShown(Shown, ServingValidation): ...
 class _FittedServingShown(Shown, FittedServing): ...
+class _EvidenceTableShown(Shown, EvidenceTable): ...
 class _FittedMemoryFileShown(Shown, FittedMemoryFile): ...
 class _TrainingMemoryAnswerShown(Shown, TrainingMemoryAnswer): ...
 class _PricedTrainingShown(Shown, PricedTraining): ...
@@ -107,9 +109,6 @@ def memory(
 
     Returns:
         How a GPU's memory is divided when it serves a language model.
-
-    Raises:
-        CapplanError: a name is not known, or the deployment is not possible.
     """
 
 def estimate(
@@ -205,9 +204,6 @@ def estimate(
 
     Returns:
         How fast a deployment answers over concurrency.
-
-    Raises:
-        CapplanError: a name is not known, or the model does not fit.
     """
 
 def plan(
@@ -367,7 +363,7 @@ def plan(
         power_calibration: What your own GPUs draw: a file of `capplan calibrate power -o FILE`.
         max_power_draw_w: Most mean power of all GPUs of an answer, without the host, such as 400W.
         load_file: The load: a file of `capplan load`, or keys that are options of `capplan llm plan`; options other than their defaults win over it.
-        week_file: WEEK.yaml: day (24 numbers) or week (168), requests_per_day, days_per_week, bursts; load_file takes it, too.
+        week_file: WEEK.yaml: day (24 numbers) or week (168), requests_per_day, days_per_week, bursts.
         requests_per_day: Requests of a day in use, spread as an office uses them, instead of week_file.
         days_in_use: Days of a week with load, beside requests_per_day.
         storage_bytes_per_s: Rate at which the weights arrive, such as 2GB/s; from host memory by default.
@@ -381,9 +377,6 @@ def plan(
 
     Returns:
         The deployments that carry a load within limits, the cheapest first.
-
-    Raises:
-        CapplanError: a name is not known, or the load is empty or too long for the model.
     """
 
 def simulate(
@@ -521,9 +514,6 @@ def simulate(
 
     Returns:
         What requests see at each load, by simulating a replica.
-
-    Raises:
-        CapplanError: a name is not known, the model does not fit, or no load is stated.
     """
 
 def models(
@@ -538,9 +528,6 @@ def models(
 
     Returns:
         The language models that a question names, or all that are known, as far as they meet its conditions.
-
-    Raises:
-        CapplanError: a name is not known, or a condition cannot be read.
     """
 
 def scale(
@@ -657,7 +644,7 @@ def scale(
         eager: Without compiler and CUDA graphs (--enforce-eager).
         graphs: Batch sizes for which CUDA graphs are captured.
         load_file: The load: a file of `capplan load`, or keys that are options of `capplan llm plan`; options other than their defaults win over it.
-        week_file: WEEK.yaml: day (24 numbers) or week (168), requests_per_day, days_per_week, bursts; load_file takes it, too.
+        week_file: WEEK.yaml: day (24 numbers) or week (168), requests_per_day, days_per_week, bursts.
         requests_per_day: Requests of a day in use, spread as an office uses them, instead of week_file.
         days_in_use: Days of a week with load, beside requests_per_day.
         scaler: hpa, keda, knative, ray-serve, sagemaker or llm-d, by its documented rules.
@@ -700,9 +687,6 @@ def scale(
 
     Returns:
         What a fleet that follows its load costs and keeps, beside one that stands.
-
-    Raises:
-        CapplanError: a name is not known, the model does not fit, no machine is rented, or no replica keeps the limits.
     """
 
 def start(
@@ -758,9 +742,6 @@ def start(
 
     Returns:
         How long a replica takes to start, part by part.
-
-    Raises:
-        CapplanError: a name is not known, or no start of the engine is known.
     """
 
 def support(
@@ -778,15 +759,19 @@ def support(
 
     Returns:
         Which engines read which formats of a model's weights on a GPU, since which version.
-
-    Raises:
-        CapplanError: a name is not known.
     """
 
 def report(
     model: str,
     *,
     measured: Sequence[str | Path] | str | None = ...,
+    week_file: str | Path | None = ...,
+    requests_per_day: float | None = ...,
+    days_in_use: int = ...,
+    storage_bytes_per_s: float | str | None = ...,
+    provision_s: float | str | None = ...,
+    image_bytes: float | str | None = ...,
+    pull_bytes_per_s: float | str | None = ...,
     specs: Sequence[str | Path] | str | None = ...,
     calibration: str | Path | None = ...,
     load: str | Path | None = ...,
@@ -798,6 +783,13 @@ def report(
     Args:
         model: A name of `capplan llm models`, ORG/NAME of the Hugging Face Hub, hf:config.json, hf:FOLDER, FILE.gguf.
         measured: A measured run of this deployment: vLLM, SGLang, guidellm or llama-bench JSON, genai-perf CSV, or a serving CSV; repeatable.
+        week_file: WEEK.yaml: day (24 numbers) or week (168), requests_per_day, days_per_week, bursts.
+        requests_per_day: Requests of a day in use, spread as an office uses them, instead of week_file.
+        days_in_use: Days of a week with load, beside requests_per_day.
+        storage_bytes_per_s: Rate at which the weights arrive, such as 2GB/s; from host memory by default.
+        provision_s: Time until a new machine is there: 90s; the machine stands and holds the image by default.
+        image_bytes: Image that a new machine pulls, 0 for none; 10 GB by default.
+        pull_bytes_per_s: Rate at which a new machine pulls the image.
         specs: Own GPU specs, laid over the built-in ones.
         calibration: Constants from `capplan llm fit`; the shipped ones by default.
         load: The load and its limits; keys are options of `capplan llm plan`.
@@ -806,9 +798,6 @@ def report(
 
     Returns:
         The plan of a load, a replica of it from idle to saturation, and what changes with the load.
-
-    Raises:
-        CapplanError: a name is not known, or the load is refused.
     """
 
 def fleet(
@@ -852,36 +841,33 @@ def fleet(
 
     Returns:
         The plans of all models of a file, and the fleets that serve them together.
-
-    Raises:
-        CapplanError: the file is refused, or a model or GPU is not known.
     """
 
 def validate(
     *measured: Sequence[str | Path] | str | None,
+    evidence: bool = ...,
     quality: str = ...,
     specs: Sequence[str | Path] | str | None = ...,
     calibration: str | Path | None = ...,
 ) -> _ServingValidationShown:
     """Compare predicted with measured TTFT, TPOT, output tokens per second, power and energy.
 
-    Rows that cannot be predicted are listed with the reason. A KV format that is not stated is taken as fp8 where weights are narrower than 16 bits, since published runs are mostly so. power_w is predicted at the measured rate and batch, power_w_end_to_end and joules_per_output_token from the deployment alone.
+    Rows that cannot be predicted are listed with the reason. A KV format that is not stated is taken as fp8 where weights are narrower than 16 bits, since published runs are mostly so. Evidence is judged by GPU, engine and version unless --by says otherwise. power_w is predicted at the measured rate and batch, power_w_end_to_end and joules_per_output_token from the deployment alone.
 
     Args:
         measured: Measured runs: CSV, plain or .gz.
+        evidence: Measured runs that `capplan llm evidence update` has brought.
         quality: Qualities that are judged; rows without one count as B.
         specs: Own GPU specs, laid over the built-in ones.
         calibration: Constants from `capplan llm fit`; the shipped ones by default.
 
     Returns:
         Predictions of measured serving runs beside the measurements.
-
-    Raises:
-        CapplanError: a file cannot be read.
     """
 
 def fit(
     *measured: Sequence[str | Path] | str | None,
+    evidence: bool = ...,
     cross: bool = ...,
     specs: Sequence[str | Path] | str | None = ...,
 ) -> _FittedServingShown:
@@ -889,14 +875,54 @@ def fit(
 
     Args:
         measured: Measured runs: CSV, plain or .gz.
+        evidence: From the runs that `capplan llm evidence update` has brought, and those named: your own constants of engines beside the shipped ones of kernels, where runs of left-out GPUs and versions are missed by less.
         cross: Also learn interval widths, leaving out GPUs, models, engines, ... in turn (minutes).
         specs: Own GPU specs, laid over the built-in ones.
 
     Returns:
         Constants that are learnt from measured runs, and how wrong they are on runs that were held out.
+    """
 
-    Raises:
-        CapplanError: a file cannot be read, or there are too few runs to learn from.
+def evidence_update(
+    results: str | Path | None,
+    *,
+    gpu_layers: int | None = ...,
+    n_cpu_moe: int = ...,
+    fit: bool = ...,
+    kv_offload_bytes: float | str = ...,
+    weights: str | None = ...,
+    kv: str | None = ...,
+    tp: int = ...,
+    pp: int = ...,
+    ep: int = ...,
+    dp: int = ...,
+    engine: str | None = ...,
+    engine_version: str | None = ...,
+    model: str | None = ...,
+    gpu: str | None = ...,
+    check: bool = ...,
+) -> _EvidenceTableShown:
+    """Bring measured runs of served models: InferenceX's weekly database, or your own results.
+
+    They are kept in your data folder, where `llm validate --evidence` and `llm fit --evidence` find them. Where a source fails, what it gave before is kept.
+
+    Args:
+        gpu_layers: llama.cpp: layers on the GPU, the others in host memory; all by default.
+        n_cpu_moe: llama.cpp: layers whose experts are in host memory.
+        fit: llama.cpp: leave in host memory what the GPUs cannot hold, experts first (its --fit).
+        kv_offload_bytes: Host memory of a replica that keeps the cache of prefixes, such as 64GiB; read back over PCIe.
+        weights: bf16, fp8, int8, awq, nvfp4, q4_k_m, ...; the checkpoint's by default.
+        kv: Number format of the KV cache: bf16, fp8, q8_0, ...
+        tp: GPUs that share every matrix.
+        pp: Pipeline stages.
+        ep: GPUs among which whole experts are distributed.
+        dp: Ranks of attention data parallelism.
+        engine: vllm, sglang, trtllm or llama.cpp; by default llama.cpp for GGUF files and formats, else vllm.
+        engine_version: Version of the engine, such as 0.19; the newest by default.
+        results: A dump of InferenceX (.zip, .tar.xz, its folder), or a file or folder of results of vLLM, SGLang, guidellm, genai-perf or llama-bench; else the newest dump is fetched.
+        model: Model of results that do not name it.
+        gpu: GPU of results that do not name it.
+        check: Say what would be kept, and write nothing.
     """
 
 def fit_memory(
@@ -916,9 +942,6 @@ def fit_memory(
 
     Returns:
         Memory constants that are learnt from vLLM's start-up logs, and the calibration file that holds them.
-
-    Raises:
-        CapplanError: the logs cannot be read or are too few.
     """
 
 def train_memory(
@@ -1010,9 +1033,6 @@ def train_memory(
 
     Returns:
         How the memory of a GPU that trains is divided.
-
-    Raises:
-        CapplanError: a name is not known, or the job is not possible.
     """
 
 def train_estimate(
@@ -1126,9 +1146,6 @@ def train_estimate(
 
     Returns:
         How fast a job trains, and what a run over its tokens takes.
-
-    Raises:
-        CapplanError: a name is not known, or the job is not possible.
     """
 
 def train_plan(
@@ -1230,9 +1247,6 @@ def train_plan(
 
     Returns:
         The runs that keep limits on time and money: the cheapest, the fastest, the one on fewest GPUs.
-
-    Raises:
-        CapplanError: a name is not known.
     """
 
 def train_validate(
@@ -1253,7 +1267,4 @@ def train_validate(
 
     Returns:
         Predictions of measured training runs beside the measurements.
-
-    Raises:
-        CapplanError: a file cannot be read.
     """

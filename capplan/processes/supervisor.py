@@ -107,11 +107,7 @@ class Template:
     """A process that imports modules once, and from which workers are forked."""
 
     def __init__(self, *modules: str) -> None:
-        """Store the modules to import; the process starts with the first fork.
-
-        Raises:
-            ValueError: This system has no forks.
-        """
+        """Store the modules to import; the process starts with the first fork."""
         self._context = multiprocessing.get_context("forkserver")
         self._context.set_forkserver_preload(list(modules))
 

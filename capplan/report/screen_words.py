@@ -61,11 +61,7 @@ SCREEN_WORDS: Final[Mapping[str, Mapping[str, str]]] = {
 
 
 def explained(asked: Iterable[str] = ()) -> dict[str, dict[str, str]]:
-    """Return the words that contain one of those asked for, or all of them, by screen.
-
-    Raises:
-        UnknownNameError: no word contains what was asked for.
-    """
+    """Return the words that contain one of those asked for, or all of them, by screen."""
     wanted = [word.casefold() for word in asked]
     found: dict[str, dict[str, str]] = {}
     for screen, words in SCREEN_WORDS.items():

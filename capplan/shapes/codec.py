@@ -40,9 +40,6 @@ def from_plain(value: object, kind: type[T], *, where: str, noun: str) -> T:
         kind: The document's type.
         where: Name of the file, which begins the error message.
         noun: What the document is called in the error message, such as "plan".
-
-    Raises:
-        UsageError: a field is missing or has a value that the type does not allow.
     """
     try:
         return msgspec.convert(value, kind)

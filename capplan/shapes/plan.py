@@ -385,11 +385,7 @@ def certain_gpus(plan: "PlanDocument") -> frozenset[str]:
 
 
 def read_plan(value: object, *, where: str) -> "PlanDocument":
-    """Read a plan that `capplan plan --format json` wrote.
-
-    Raises:
-        UsageError: the value is not a plan, is damaged, or is of another schema version.
-    """
+    """Read a plan that `capplan plan --format json` wrote."""
     if not isinstance(value, dict) or "fits" not in value or "model" not in value:
         raise UsageError(f"{where}: is not a plan; `capplan plan MODEL --format json -o FILE` writes one.")
     if value.get("schema_version") != SCHEMA_VERSION:

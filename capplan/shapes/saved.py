@@ -36,11 +36,7 @@ class Change:
 
 
 def compare_documents(before: Any, after: Any, *, names: tuple[str, str]) -> list[Change]:
-    """List what differs between two plans, or two reports, as JSON documents.
-
-    Raises:
-        UsageError: one is neither, or they are not of one kind.
-    """
+    """List what differs between two plans, or two reports, as JSON documents."""
     kinds = tuple(_kind(document, where=name) for document, name in zip((before, after), names, strict=True))
     if kinds[0] != kinds[1]:
         raise UsageError(f"{names[0]} is a {kinds[0]} and {names[1]} a {kinds[1]}; compare like with like.")
@@ -190,11 +186,7 @@ CHECK: Final = Shape("CheckDocument", Sequence, "What `capplan check --json` wri
 
 
 def check_plan(plan: PlanDocument, gpu: GpuSpec, *, batch: int, gate: Gate, where: str) -> tuple[CheckedLimit, ...]:
-    """Compare the estimates for one GPU and batch of a plan with the limits.
-
-    Raises:
-        UsageError: the plan holds nothing of this GPU and batch.
-    """
+    """Compare the estimates for one GPU and batch of a plan with the limits."""
     name = plan.model.name
     rejection = next((refused for refused in plan.rejections if refused.gpu == gpu.id and refused.batch == batch), None)
     if rejection is not None:

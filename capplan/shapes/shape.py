@@ -274,9 +274,6 @@ class Shape:
             plain: What a JSON parser returned.
             where: Name of the file, which begins the error message.
             noun: What the document is called in the error message, such as "plan".
-
-        Raises:
-            UsageError: a field is missing or has a value that its type does not allow.
         """
         return from_plain(plain, self.struct, where=where, noun=noun)
 

@@ -7,8 +7,8 @@ from datetime import date, datetime
 from pathlib import Path
 from typing import Any
 
-from capplan.errors import SpecError, UsageError
-from capplan.files import data_folder, read_file, replace_whole
+from capplan.errors import SpecError
+from capplan.files import data_folder, keep_whole, read_file
 
 FETCHED = "fetched"
 """The origin of prices that were fetched, as reports name it."""
@@ -22,14 +22,10 @@ _VERSION = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fetched:
-    """What a source gave at a moment.
+    """What a source gave at a moment in UTC.
 
-    Attributes:
-        source: The source's id.
-        moment: When it was asked last, in UTC.
-        files: Price files, each as a tree whose days are texts.
-        validators: What the answer of each address is asked for again with: its entity tag or the day of its change.
-        rates: Units of currencies for one euro, of a source of rates.
+    `files` are price files, each as a tree whose days are texts, `validators` what each address is asked for again with
+    (an entity tag or the day of a change), `rates` units of currencies for one euro.
     """
 
     source: str
@@ -69,11 +65,7 @@ def write_fetched(fetched: Fetched) -> Path:
         "moment": fetched.moment.isoformat(), "validators": dict(fetched.validators), "rates": dict(fetched.rates),
         "rates_day": str(fetched.rates_day) if fetched.rates_day else None, "files": list(fetched.files),
     }  # fmt: skip
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        replace_whole(path, json.dumps(tree, ensure_ascii=False).encode())
-    except OSError as error:
-        raise UsageError(f"cannot write {path}: {error.strerror or error}.") from error
+    keep_whole(path, json.dumps(tree, ensure_ascii=False).encode())
     return path
 
 

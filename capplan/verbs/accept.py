@@ -80,11 +80,7 @@ class AcceptQuestion:
 
 
 def answer_accept(question: AcceptQuestion, context: Context) -> "AcceptedMachine":
-    """Return what was compared of a delivered machine, and the verdict.
-
-    Raises:
-        UsageError: a file cannot be read, the plan recommends nothing, or nothing was recorded of the machine.
-    """
+    """Return what was compared of a delivered machine, and the verdict."""
     from capplan.app.acceptance.accept import accept_measured, accept_serving, delivered_here, is_serving_plan
     from capplan.app.acceptance.machine_files import read_machine
     from capplan.files import read_json
@@ -148,9 +144,10 @@ def _html(answers: "Sequence[AcceptedMachine]", _question: AcceptQuestion, *, ex
 
 
 def _files(answers: "Sequence[AcceptedMachine]", question: AcceptQuestion) -> Mapping[Path, bytes]:
-    from capplan.llm.read.serving_rows import rows_text
+    from capplan.llm.read.serving_rows import row_of, rows_text
 
-    return {} if question.rows is None else {question.rows: rows_text(answers[0].runs, source="acceptance").encode()}
+    rows = [row_of(run, source=f"acceptance, {run.file}") for run in answers[0].runs]
+    return {} if question.rows is None else {question.rows: rows_text(rows).encode()}
 
 
 def _outcome(accepted: "AcceptedMachine") -> Outcome:

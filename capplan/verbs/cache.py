@@ -23,11 +23,7 @@ class KeptTraces:
 
 
 def answer_cache(_question: NoFields, _context: Context) -> KeptTraces:
-    """Return the traces that are kept.
-
-    Raises:
-        UsageError: none are kept here, or the folder cannot be read.
-    """
+    """Return the traces that are kept."""
     kept = _cache()
     return KeptTraces(folder=str(kept.folder), entries=tuple(kept.entries()))
 
@@ -73,11 +69,7 @@ class ForgetQuestion:
 
 
 def answer_forget(question: ForgetQuestion, _context: Context) -> int:
-    """Forget all kept traces, or those of one model, and return how many.
-
-    Raises:
-        UsageError: none are kept here, or none of this model.
-    """
+    """Forget all kept traces, or those of one model, and return how many."""
     count = _cache().clear(words=question.model)
     if question.model is not None and not count:
         raise UsageError(f"no trace of {question.model!r} is kept; `capplan cache` lists those that are.")

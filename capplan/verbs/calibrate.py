@@ -49,11 +49,7 @@ class CalibrateQuestion(MeasuredFields):
 
 
 def answer_calibrate(question: CalibrateQuestion, context: Context) -> "FittedCalibration":
-    """Return the calibration, and the errors that it was judged by: log(predicted ÷ measured) of held-out rows.
-
-    Raises:
-        UsageError: a file cannot be read, or fewer than 20 rows are usable.
-    """
+    """Return the calibration, and the errors that it was judged by: log(predicted ÷ measured) of held-out rows."""
     from capplan.app.calibration.calibrate import timed_steps
     from capplan.core.calibrate.fit import fit_calibration
     from capplan.specs.rate_laws import load_rate_laws
@@ -157,12 +153,7 @@ def _finalize(question: _Made, _look: Look) -> _Made:
 
 
 def answer_device(question: DeviceQuestion, context: Context) -> "DeviceAnswer":
-    """Return what the device at hand reaches, with the calibration and the spec that were asked for.
-
-    Raises:
-        UsageError: the database does not know the device.
-        MeasurementError: there is no such device, or it cannot be used.
-    """
+    """Return what the device at hand reaches, with the calibration and the spec that were asked for."""
     from capplan.app.calibration.at_hand import calibrate_device
 
     return calibrate_device(
@@ -238,11 +229,7 @@ class PowerQuestion(MeasuredFields, _CalibrationFileFields):
 
 
 def answer_power(question: PowerQuestion, context: Context) -> "PowerAnswer":
-    """Return what was learnt of the power of each GPU, with the calibration that was asked for.
-
-    Raises:
-        UsageError: a file cannot be read, or no GPU has three rows that state power.
-    """
+    """Return what was learnt of the power of each GPU, with the calibration that was asked for."""
     from capplan.app.calibration.calibrate import calibrate_power
 
     return calibrate_power(

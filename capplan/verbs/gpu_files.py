@@ -30,11 +30,7 @@ class NewGpuQuestion:
 
 
 def answer_new_gpu(question: NewGpuQuestion, context: Context) -> str:
-    """Return a file with every key of a GPU explained.
-
-    Raises:
-        UnknownNameError: there is no such GPU.
-    """
+    """Return a file with every key of a GPU explained."""
     from capplan.specs.gpus.template import render_template
 
     known = context.gpu_database(question.specs)
@@ -67,11 +63,7 @@ class SpecCheckQuestion:
 
 
 def answer_spec_check(question: SpecCheckQuestion, _context: Context) -> str:
-    """Return what was checked, and how its values are known.
-
-    Raises:
-        SpecFileError: everything that is wrong, each with file and key.
-    """
+    """Return what was checked, and how its values are known."""
     from capplan.specs.gpus.validate import validate_specs
 
     return f"{validate_specs(question.path)}\n"

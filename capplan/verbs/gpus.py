@@ -65,11 +65,7 @@ class GpuList:
 
 
 def answer_gpus(question: GpusQuestion, context: Context) -> GpuList:
-    """Return the GPUs that pass filters, sorted.
-
-    Raises:
-        UsageError: a condition cannot be read, or names an unknown column, vendor or architecture.
-    """
+    """Return the GPUs that pass filters, sorted."""
     from capplan.core.gpus.attributes import sort_gpus
     from capplan.core.gpus.sale import is_announced, is_new
 
@@ -136,11 +132,7 @@ class GpuQuestion:
 
 
 def answer_gpu(question: GpuQuestion, context: Context) -> "GpuSheet":
-    """Return a GPU with its architecture and prices.
-
-    Raises:
-        UnknownNameError: there is no such GPU.
-    """
+    """Return a GPU with its architecture and prices."""
     from capplan.core.gpus.sheet import GpuSheet
 
     known, prices = context.gpu_database(question.specs), context.price_list(question.specs)
@@ -180,11 +172,7 @@ class GpuComparisonQuestion:
 
 
 def answer_gpu_comparison(question: GpuComparisonQuestion, context: Context) -> "tuple[GpuSpec, ...]":
-    """Return the GPUs that names stand for, in their order.
-
-    Raises:
-        UnknownNameError: a name stands for none.
-    """
+    """Return the GPUs that names stand for, in their order."""
     known = context.gpu_database(question.specs)
     return tuple(gpu for name in question.gpus for gpu in known.find_all(name).gpus)
 

@@ -68,11 +68,7 @@ class LoadQuestion:
 
 
 def answer_load(question: LoadQuestion, context: Context) -> "ObservedLoad":
-    """Return what a service was asked for in a window, and how it answered.
-
-    Raises:
-        UsageError: a log or the server cannot be read, or shows no request.
-    """
+    """Return what a service was asked for in a window, and how it answered."""
     if bool(question.from_logs) == bool(question.from_prometheus):
         raise UsageError("state the source by one of ⟨from-logs⟩ FILE and ⟨from-prometheus⟩ URL.")
     if question.from_logs:

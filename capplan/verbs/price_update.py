@@ -44,12 +44,7 @@ class PriceUpdateQuestion:
 
 
 def answer_price_update(question: PriceUpdateQuestion, context: Context) -> "PriceUpdate":
-    """Ask the sources, and keep what they give.
-
-    Raises:
-        UnknownNameError: a source is not known.
-        UsageError: the user's data folder cannot be written.
-    """
+    """Ask the sources, and keep what they give."""
     from capplan.app.price_update.update import UpdateRequest, update_prices
     from capplan.clock import now
 
@@ -119,11 +114,7 @@ class PriceSourcesQuestion:
 
 
 def answer_price_sources(_question: PriceSourcesQuestion, _context: Context) -> "Sequence[PriceSourceRow]":
-    """Return the sources, and when each was asked last.
-
-    Raises:
-        SpecError: the file of sources, or what was fetched, is refused.
-    """
+    """Return the sources, and when each was asked last."""
     from capplan.clock import today
     from capplan.report.text.gpus import PriceSourceRow
     from capplan.specs.fetched import read_fetched

@@ -1,6 +1,5 @@
 """`prices`: what GPUs cost to rent and to buy, each price with its day and how it is known; own quotes imported."""
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
@@ -78,12 +77,7 @@ class PricesQuestion:
 
 
 def answer_prices(question: PricesQuestion, context: Context) -> "Prices":
-    """Return the prices that pass filters, the newest of each offer unless `history` is asked for.
-
-    Raises:
-        UsageError: `old` without `max_age_days`.
-        UnknownNameError: a GPU, provider or region that no price names.
-    """
+    """Return the prices that pass filters, the newest of each offer unless `history` is asked for."""
     from capplan.core.gpus.names import split_names
     from capplan.core.gpus.prices import current_prices
     from capplan.specs.prices import Prices
@@ -102,6 +96,9 @@ def answer_prices(question: PricesQuestion, context: Context) -> "Prices":
             raise UnknownNameError("provider", provider, offering)
     known.check_regions(question.regions)
 
+    def is_shown_in(price: "Price", region: str) -> bool:
+        return price.is_in(region) or (price.is_orderable and price.may_be_in(region))
+
     def is_wanted(price: "Price | PurchasePrice", term: Term) -> bool:
         return (
             (not gpus or price.gpu in gpus)
@@ -117,7 +114,7 @@ def answer_prices(question: PricesQuestion, context: Context) -> "Prices":
             for price in hourly
             if is_wanted(price, price.term)
             and (not providers or price.provider in providers)
-            and (not question.regions or any(_is_shown_in(price, region) for region in question.regions))
+            and (not question.regions or any(is_shown_in(price, region) for region in question.regions))
         ),
         purchase=tuple(
             price
@@ -140,11 +137,6 @@ def _outcome(listed: "Prices") -> Outcome:
 
 
 _FRESH_DAYS = 30
-
-
-def _is_shown_in(price: "Price", region: str) -> bool:
-    """Return True for a price of a region, and for an offer that may be there, for which one must ask."""
-    return price.is_in(region) or (price.is_orderable and price.may_be_in(region))
 
 
 def _finalize(question: PricesQuestion, look: Look) -> PricesQuestion:
@@ -202,11 +194,7 @@ class PriceImportQuestion:
 
 
 def answer_price_import(question: PriceImportQuestion, _context: Context) -> "ImportedPrices":
-    """Return what an import writes, and the rows it leaves out.
-
-    Raises:
-        UsageError: the table cannot be read, no row could be taken, or a file exists.
-    """
+    """Return what an import writes, and the rows it leaves out."""
     from capplan.specs import load_gpus
     from capplan.specs.price_import import import_quotes
 
@@ -230,10 +218,6 @@ _MOST_REASONS = 5
 _LISTED = f"Columns: {', '.join(QUOTE_COLUMNS)}; optional: {', '.join(OPTIONAL_QUOTE_COLUMNS)}."
 
 
-def _import_files(answers: "Sequence[ImportedPrices]", question: PriceImportQuestion) -> Mapping[Path, bytes]:
-    return {question.output / "prices" / name: text.encode() for name, text in answers[0].files.items()}
-
-
 PRICES_IMPORT = Verb(
     path="prices import",
     question=PriceImportQuestion,
@@ -250,7 +234,9 @@ PRICES_IMPORT = Verb(
     text=lambda imported, question: (
         f"{len(imported.quotes)} prices in {len(imported.files)} files under {question.output / 'prices'}.\n"
     ),
-    files=_import_files,
+    files=lambda answers, question: {
+        question.output / "prices" / name: text.encode() for name, text in answers[0].files.items()
+    },
     outcome=lambda made: Outcome(warnings=tuple(f"left out: {skipped}" for skipped in made.left_out)),
     printed_only=True,
     is_local=True,

@@ -30,11 +30,7 @@ class DiffQuestion:
 
 
 def answer_diff(question: DiffQuestion, _context: Context) -> "list[Change]":
-    """Return what changed between two documents.
-
-    Raises:
-        UsageError: one cannot be read, or they are not of one kind.
-    """
+    """Return what changed between two documents."""
     from capplan.files import read_json
     from capplan.shapes.saved import compare_documents
 
@@ -113,11 +109,7 @@ class CheckQuestion:
 
 
 def answer_check(question: CheckQuestion, context: Context) -> "tuple[CheckedLimit, ...]":
-    """Return what each limit came to on each GPU.
-
-    Raises:
-        UsageError: the file cannot be read or holds no such plan, or there is no such GPU.
-    """
+    """Return what each limit came to on each GPU."""
     from capplan.files import read_json
     from capplan.shapes.plan import read_plan
     from capplan.shapes.saved import Gate, check_plan
@@ -223,11 +215,7 @@ class QueryAnswer:
 
 
 def answer_query(question: QueryQuestion, _context: Context) -> QueryAnswer:
-    """Return what a query gives over the results of a sweep.
-
-    Raises:
-        UsageError: the folder holds no results, the query is refused, or nothing can be compared.
-    """
+    """Return what a query gives over the results of a sweep."""
     from capplan.app.sweep.query import count_pairs, run_query
 
     rows = run_query(question.folder, question.query(), against=question.against)
@@ -292,11 +280,7 @@ class SchemaQuestion:
 
 
 def answer_schema(question: SchemaQuestion, _context: Context) -> str:
-    """Return a document's schema as indented JSON, or the names of all documents, one in a line.
-
-    Raises:
-        UnknownNameError: there is no such document.
-    """
+    """Return a document's schema as indented JSON, or the names of all documents, one in a line."""
     from capplan.report.schemas import DOCUMENTS, schema_text
 
     names = sorted(DOCUMENTS)

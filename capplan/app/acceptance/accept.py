@@ -48,11 +48,7 @@ def is_serving_plan(document: Any) -> bool:
 def accept_serving(
     document: Any, where: str, *, gpus: Gpus, machine: Sequence[DeliveredGpu], runs: Sequence[MeasuredRun]
 ) -> AcceptedMachine:
-    """Compare a machine with the recommended deployment of a plan.
-
-    Raises:
-        UsageError: the plan is damaged or recommends nothing, or nothing was recorded.
-    """
+    """Compare a machine with the recommended deployment of a plan."""
     plan: LlmPlanDocument = from_plain(document, LlmPlanDocument, where=where, noun="plan of serving")
     best = plan.recommended
     if best is None:
@@ -101,11 +97,7 @@ def accept_measured(
     document: Any, where: str, *, gpu: GpuSpec, batch: int | None, points: Sequence[Measurement],
     machine: Sequence[DeliveredGpu] = (),
 ) -> AcceptedMachine:  # fmt: skip
-    """Compare a machine with a plan of a model that is not served by an engine.
-
-    Raises:
-        UsageError: the plan has no such device, or nothing measured is of the plan.
-    """
+    """Compare a machine with a plan of a model that is not served by an engine."""
     plan = read_plan(document, where=where)
     fits = [fit for fit in fits_on(plan, gpu.id) if batch in (None, fit.batch)]
     if not fits:

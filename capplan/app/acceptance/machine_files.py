@@ -26,11 +26,7 @@ _KNOWN = "nvidia-smi -q, nvidia-smi topo -m or rocm-smi --json"
 
 
 def read_machine(paths: Sequence[Path]) -> tuple[DeliveredGpu, ...]:
-    """Read the devices of a machine.
-
-    Raises:
-        UsageError: a file cannot be read, or is none of the outputs that are known.
-    """
+    """Read the devices of a machine."""
     devices: list[DeliveredGpu] = []
     links: list[str] = []
     for path in paths:

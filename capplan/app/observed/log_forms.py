@@ -44,13 +44,7 @@ class LogForm(ABC):
 
     @abstractmethod
     def read(self, line: bytes, into: Block) -> None:
-        """Append the request of a line.
-
-        Raises:
-            BrokenLineError: the line cannot be read.
-            UnrelatedRequest: the request is not asked about.
-            FailedRequest: the request failed.
-        """
+        """Append the request of a line."""
 
 
 def _time_s(text: str) -> float:

@@ -42,9 +42,6 @@ def read_logs(paths: Sequence[Path], *, path: str = "", feedback: Feedback = SIL
         paths: Logs of one form, plain or gzip-compressed; their order does not matter.
         path: How the paths of the requests of access logs begin that are counted; all where it is empty.
         feedback: Where progress is shown.
-
-    Raises:
-        UsageError: A file cannot be read, is of no known form, or holds no request.
     """
     tally, forms = LoadTally(), []
     for file in paths:

@@ -38,13 +38,7 @@ class MetricSeries:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrometheusServer:
-    """A server that is asked.
-
-    Attributes:
-        url: Its address, such as http://localhost:9090.
-        token: What it is sent as a bearer token; empty for none.
-        fetcher: Fetches answers within limits of time and size.
-    """
+    """A server that is asked; its token is sent as a bearer token, none if empty."""
 
     url: str
     token: str = ""
@@ -105,11 +99,7 @@ def _series(url: str, data: Any, *, several: bool) -> tuple[MetricSeries, ...]:
 
 
 def checked_matcher(text: str) -> str:
-    """Return matchers of labels such as model_name="llama", which narrow what is read.
-
-    Raises:
-        UsageError: the text is not such matchers.
-    """
+    """Return matchers of labels such as model_name="llama", which narrow what is read."""
     parts = [part.strip() for part in re.split(r",(?=\s*[A-Za-z_])", text)] if text.strip() else []
     for part in parts:
         if not _LABEL.fullmatch(part):
@@ -154,9 +144,6 @@ def read_prometheus(
         end_s: The end of the window, in seconds since 1970.
         where: Matchers of labels that narrow the series.
         feedback: Where progress is shown.
-
-    Raises:
-        UsageError: The server cannot be asked, or has no requests of a known engine in the window.
     """
     step_s = _STEPS_S[0]
     end = int(end_s) // step_s * step_s

@@ -109,11 +109,7 @@ def workload_of(part: Part, pipeline: Pipeline, request: PipelineRequest) -> Wor
 
 @dataclass(kw_only=True)
 class TracedParts:
-    """The parts that were traced for one question, each once, however many conditions it is asked under.
-
-    Attributes:
-        context: the calibrations of kernels and memory.
-    """
+    """The parts that were traced for one question, each once, however many conditions it is asked under."""
 
     context: PlanContext
     calibration: PipelineCalibration

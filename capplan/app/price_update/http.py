@@ -28,14 +28,7 @@ class FetchError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchLimits:
-    """How long and how much is fetched of one address.
-
-    Attributes:
-        attempts: How often an address is asked at most.
-        socket_s: The longest silence of a server. [s]
-        whole_s: The longest time for a whole document. [s]
-        wait_s: The time before the second attempt; it doubles. [s]
-    """
+    """How often an address is asked, the longest silence and document, and the first wait, which doubles."""
 
     attempts: int = 3
     socket_s: float = 20.0
@@ -53,12 +46,7 @@ class Document:
 
 @dataclass(frozen=True, slots=True)
 class Fetcher:
-    """Fetches documents; a proxy that the environment names (HTTPS_PROXY, NO_PROXY) is used.
-
-    Attributes:
-        limits: How long and how much.
-        sleep: Waits between two attempts.
-    """
+    """Fetches documents; a proxy that the environment names (HTTPS_PROXY, NO_PROXY) is used."""
 
     limits: FetchLimits = field(default_factory=FetchLimits)
     sleep: Callable[[float], None] = time.sleep
@@ -81,9 +69,6 @@ class Fetcher:
             headers: Sent to this host alone, such as a key: a server elsewhere that it points to does not get them.
             post: What is posted; else the address is got.
             validator: What an earlier answer was marked with, so that an unchanged document is not sent again.
-
-        Raises:
-            FetchError: the document did not come whole, after all attempts.
         """
         split = urllib.parse.urlsplit(url)
         if split.scheme not in _SCHEMES:

@@ -35,23 +35,10 @@ class Difference:
     changed: int = 0
     gone: int = 0
 
-    @property
-    def is_empty(self) -> bool:
-        return not (self.new or self.changed or self.gone)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceUpdate:
-    """What became of asking a source.
-
-    Attributes:
-        fetched: What it gave; None where nothing could be taken.
-        difference: How that differs from what it gave before.
-        left_out: Rows that were not taken, by reason.
-        failures: What could not be fetched or read, and why.
-        skipped: Why it was not asked; empty where it was.
-        unchanged: Whether all of its documents are as they were.
-    """
+    """What became of a source; `failures` are documents, `left_out` rows, `skipped` says why it was not asked."""
 
     source: PriceSource
     fetched: Fetched | None = None
@@ -96,10 +83,6 @@ def update_prices(
     """Ask sources for their prices; those that need a key that the environment lacks are passed over.
 
     What a source gives is written whole, in one step; where a source fails, what it gave before is kept.
-
-    Raises:
-        UnknownNameError: a source is not known.
-        UsageError: the user's data folder cannot be written.
     """
     known = {source.id: source for source in load_price_sources()}
     for name in request.sources:
@@ -143,6 +126,7 @@ class _Asking:
         held_before = before.files if before else ()
         for file in files:
             earlier = [tree for tree in held_before if tree.get(PART, "") == file.part]
+            title = f"{source.title}, {file.part}" if file.part and source.form in _TABLES else source.title
             try:
                 with working_folder("prices") as folder:
                     validator = before.validators.get(file.part, "") if before else ""
@@ -155,7 +139,7 @@ class _Asking:
                     if source.form == "ecb":
                         rates = read_rates(got.path)
                         continue
-                    table = read_rows_of(self._export(source, file, got), self.names, source=_title(source, file))
+                    table = read_rows_of(self._export(source, file, got), self.names, source=title)
                 if not table.quotes:
                     raise FetchError("its answer holds no price that could be taken: its form may have changed")
             except (FetchError, CapplanError) as error:
@@ -251,10 +235,6 @@ class _Got:
     changed_on: str
 
 
-def _title(source: PriceSource, file: PriceFile) -> str:
-    return f"{source.title}, {file.part}" if file.part and source.form in _TABLES else source.title
-
-
 def _plain(error: Exception) -> str:
     """Return a reason without the name of a temporary file."""
     return re.sub(r"^\S*capplan-prices-\S+?: ", "", str(error)).rstrip(".")
@@ -297,11 +277,7 @@ def _offers(trees: Sequence[Mapping[str, Any]]) -> Iterator[tuple[tuple[Any, ...
 
 
 def read_rates(path: Path) -> dict[str, Any]:
-    """Read the European Central Bank's daily rates, `eurofxref-daily.xml`.
-
-    Raises:
-        FetchError: the document is of another form.
-    """
+    """Read the European Central Bank's daily rates, `eurofxref-daily.xml`."""
     content = path.read_bytes()
     if _ENTITY.search(content):
         raise FetchError("its answer declares entities, which are not read")

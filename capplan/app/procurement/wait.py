@@ -43,11 +43,7 @@ class WaitFor:
 
 
 def asked_wait(text: str, gpus: Gpus) -> WaitFor:
-    """Read what is waited for: GPU, GPU=USD an hour, GPU@WHEN or GPU=USD@WHEN.
-
-    Raises:
-        UsageError: the words are none of these, the GPU is unknown, or it is sold and no day is stated.
-    """
+    """Read what is waited for: GPU, GPU=USD an hour, GPU@WHEN or GPU=USD@WHEN."""
     read = _ASKED.fullmatch(text)
     if read is None:
         raise UsageError(

@@ -87,11 +87,7 @@ class ElasticFleet:
 
 
 def standing_fleet(fleet: ElasticFleet, *, share: float, factor: float = 1.0) -> StandingFleet:
-    """Return the fleet that carries the peak of the week, times a factor, all the time.
-
-    Raises:
-        UsageError: One replica does not keep the limits even when it is almost idle.
-    """
+    """Return the fleet that carries the peak of the week, times a factor, all the time."""
     curve, rates = fleet.curve, fleet.week.rates(60.0) * factor
     admissible = curve.admissible_per_s(share)
     if not admissible:

@@ -365,11 +365,7 @@ class Trace(HasParameters):
     provenance: Provenance
 
     def recording(self, configuration: Configuration) -> Recording:
-        """Find the recording of a configuration.
-
-        Raises:
-            MissingRecordingError: it was not traced; the message names the command that makes it.
-        """
+        """Find the recording of a configuration."""
         for recording in self.recordings:
             if recording.configuration == configuration:
                 return recording

@@ -9,7 +9,6 @@ from capplan.errors import SpecError, UsageError
 from capplan.files import read_file
 from capplan.llm.core.memory_fit import StartupLog
 from capplan.llm.core.serving.cases import MeasuredRun, Metric, Serving
-from capplan.llm.core.sharding import Sharding
 from capplan.llm.read.catalogue import find_in_catalogue
 from capplan.llm.read.serving_rows import REQUIRED, read_serving
 from capplan.strict_json import GZIP_MAGIC, LARGEST_TEXT_BYTES, JsonError, read_json
@@ -161,36 +160,9 @@ def _llama_bench_run(document: Mapping[str, Any], path: Path, line: int) -> Meas
     )  # fmt: skip
 
 
-def _run(
-    path: Path,
-    line: int,
-    *,
-    input_len: float,
-    output_len: float,
-    clients: float | None,
-    rate_per_s: float | None,
-    values: Mapping[Metric, float],
-) -> MeasuredRun:
-    return MeasuredRun(
-        model="",
-        gpu="",
-        engine="",
-        version="",
-        weights="",
-        kv="",
-        sharding=Sharding(),
-        replicas=1,
-        input_len=input_len,
-        output_len=output_len,
-        spread=0.0,
-        serving=Serving.CLOSED_LOOP if clients else Serving.OPEN_LOAD,
-        clients=clients,
-        rate_per_s=rate_per_s,
-        values=values,
-        quality="A",
-        file=path.name,
-        line=line,
-    )
+def _run(path: Path, line: int, *, clients: float | None, **given: Any) -> MeasuredRun:
+    serving = Serving.CLOSED_LOOP if clients else Serving.OPEN_LOAD
+    return MeasuredRun(serving=serving, clients=clients, quality="A", file=path.name, line=line, **given)
 
 
 def _genai_run(text: str, path: Path) -> MeasuredRun:

@@ -20,6 +20,8 @@ from capplan.tables import UnreadableRowError, columns_of
 
 REQUIRED = ("model", "gpu", "engine", "input_len", "output_len")
 _UNIFORM = re.compile(r"uniform\s+([\d.]+)\s*\.\.\s*([\d.]+)")
+Row = dict[str, object]
+"""A run by column."""
 _number = partial(number, unlimited=("inf", "infinity"))
 _UNSTATED = {"auto", "unknown", "none", "null", "nan", "n/a", "-"}
 """Words that other tools write for a format that the engine chose."""
@@ -105,24 +107,29 @@ def parse_run(row: Mapping[str, str], *, file: str, line: int) -> MeasuredRun:
         year=_year(row),
         receive_interval=_receive_interval(row),
         power_limit_w=_power_limit_w(row),
+        speculation=_format(row, "speculation"),
         file=file,
         line=line,
     )
 
 
-def rows_text(runs: Sequence[MeasuredRun], *, source: str) -> str:
-    """Return runs as a CSV that `read_serving` reads; `source` stands before the name of each run's file."""
+def rows_text(rows: Sequence[Row]) -> str:
+    """Return rows as a CSV that `read_serving` reads."""
     stream = io.StringIO()
-    writer = csv.writer(stream, lineterminator="\n")
-    writer.writerow([*_COLUMNS, "source"])
-    for run in runs:
-        cells = [read(run) for read in _COLUMNS.values()]
-        writer.writerow([*(f"{cell:.6g}" if type(cell) is float else cell for cell in cells), f"{source}, {run.file}"])
+    writer = csv.DictWriter(stream, list(rows[0]) if rows else [], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
     return stream.getvalue()
 
 
+def row_of(run: MeasuredRun, *, source: str) -> Row:
+    """Return a run by column; `source` is where it was measured."""
+    cells = {name: read(run) for name, read in _COLUMNS.items()}
+    return {name: f"{cell:.6g}" if type(cell) is float else cell for name, cell in cells.items()} | {"source": source}
+
+
 _COLUMNS: Mapping[str, Callable[[MeasuredRun], object]] = {
-    **{name: attrgetter(name) for name in ("model", "gpu", "engine")},
+    **{name: attrgetter(name) for name in ("model", "gpu", "engine", "version", "speculation")},
     "tp": attrgetter("sharding.tensor"), "pp": attrgetter("sharding.pipeline"), "ep": attrgetter("sharding.expert"),
     "dp": attrgetter("sharding.data"),
     **{name: attrgetter(name) for name in ("weights", "kv", "input_len", "output_len")},

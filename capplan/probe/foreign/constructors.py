@@ -83,9 +83,6 @@ def refusals_raised() -> Iterator[None]:
 
     `torch.nn.utils.parametrize` takes a NotImplementedError of `right_inverse` for "there is no inverse", so that
     `orthogonal`, whose QR decomposition has no meta kernel, would be built without its base.
-
-    Raises:
-        TraceError: Its cause is the operator's error.
     """
     refusals = _Refusals()
     with refusals:

@@ -145,11 +145,7 @@ _STEP = re.compile(r"\w+|\[\d+\]")
 
 
 def nested(items: Iterable[tuple[str, Any]]) -> dict[str, Any]:
-    """Put values where their names say: `batch.x` into a dictionary, `views[1]` into a list.
-
-    Raises:
-        UsageError: One name is both a value and a container, a container both kinds, or a list has gaps.
-    """
+    """Put values where their names say: `batch.x` into a dictionary, `views[1]` into a list."""
     tree: dict[str, Any] = {}
     for name, value in items:
         *steps, last = _STEP.findall(name)

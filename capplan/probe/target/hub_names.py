@@ -33,12 +33,7 @@ class HubModel:
 
 
 def find_on_hub(request: ModelRequest) -> HubModel:
-    """Return the model that a name of the Hub stands for; any other as it is.
-
-    Raises:
-        HubError: the Hub does not have it, does not give it, or cannot be asked.
-        UsageError: the repository does not hold a model that can be built here.
-    """
+    """Return the model that a name of the Hub stands for; any other as it is."""
     name = parse_hub_name(request.words)
     if name is None:
         return HubModel(request=request)
@@ -131,7 +126,11 @@ def _of_timm(config: Mapping[str, Any], request: ModelRequest) -> ModelRequest:
     if isinstance(config.get("model_args"), dict):
         facts |= config["model_args"]
     stated = {name for name, _ in (argument.split("=", 1) for argument in request.arg if "=" in argument)}
-    arguments = [f"{name}={_argument(value)}" for name, value in facts.items() if name not in stated]
+    arguments = [
+        f"{name}={value if isinstance(value, str) else json.dumps(value)}"
+        for name, value in facts.items()
+        if name not in stated
+    ]
     size = pretrained.get("input_size") if isinstance(pretrained, dict) else None
     is_size = isinstance(size, list) and all(isinstance(dim, int) and dim > 0 for dim in size)
     asked = request.input_size is not None or request.inputs or request.inputs_from is not None
@@ -141,10 +140,6 @@ def _of_timm(config: Mapping[str, Any], request: ModelRequest) -> ModelRequest:
         arg=(*request.arg, *arguments),
         input_size="x".join(map(str, size)) if is_size and size and not asked else request.input_size,
     )
-
-
-def _argument(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value)
 
 
 def _adapter_note(repository: HubRepository, adapter: Mapping[str, Any]) -> str:

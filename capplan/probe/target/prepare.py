@@ -23,11 +23,7 @@ from capplan.probe.transformers.generation import decode_step, encoder_of
 
 
 def find_steps(names: Sequence[str]) -> tuple[Step, ...]:
-    """Find the steps that names, names with a number or `FILE.py:function` say.
-
-    Raises:
-        UsageError: no such step or function, or a number where none is taken.
-    """
+    """Find the steps that names, names with a number or `FILE.py:function` say."""
     return tuple(_find_step(name) for name in names)
 
 
@@ -278,11 +274,7 @@ class _Generates(torch.nn.Module):
             self._asked |= {"do_sample": False, "num_beams": 1, "use_cache": True}
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """Generate; the start of the decoder's text is the model's own.
-
-        Raises:
-            UsageError: in training.
-        """
+        """Generate; the start of the decoder's text is the model's own."""
         if self.training:
             raise UsageError("⟨new-tokens⟩ is about inference: a training step runs the forward pass alone.")
         given = {name: value for name, value in kwargs.items() if not name.startswith(("decoder_", "labels"))}

@@ -31,11 +31,7 @@ class Access:
         self._waiting = 0
 
     async def admits(self, presented: str | None, *, client: str) -> bool:
-        """Return True if words are the token; where many wrong ones came from an address, after a wait.
-
-        Raises:
-            ProblemError: Too many from such addresses wait already.
-        """
+        """Return True if words are the token; where many wrong ones came from an address, after a wait."""
         await self._slow_down(client)
         if presented is None:
             return False

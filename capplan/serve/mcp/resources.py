@@ -94,13 +94,7 @@ _NOT_SHOWN = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DocsPage:
-    """One page.
-
-    Attributes:
-        name: its path without the extension, such as service or tutorials/which-gpu.
-        title: its first heading.
-        summary: the first sentence below it.
-    """
+    """One page: its path without the extension (tutorials/which-gpu), first heading, and the sentence below it."""
 
     name: str
     title: str

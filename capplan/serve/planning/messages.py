@@ -74,11 +74,7 @@ MEDIA_TYPES: Mapping[Spelling, str] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """A question, how its answer is written, and what is known to have failed.
-
-    Attributes:
-        has_text: The answer is also written as text, as an assistant shows it.
-    """
+    """A question, how its answer is written (as text, too, for an assistant), and what is known to have failed."""
 
     question: Any
     spelling: Spelling = "json"

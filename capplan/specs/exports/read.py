@@ -141,17 +141,10 @@ def form_of(document: Any) -> tuple[str, Callable[[Any, Reading], Iterator[Found
     return next(((key, read, PriceKind.READ) for key, read in _BY_KEY.items() if key in document), None)
 
 
-def _is_graphql(data: Any) -> bool:
-    return not isinstance(data, dict) or "gpuTypes" in data or not data
-
-
-def _read_lambda(document: Mapping[str, Any], reading: Reading) -> Iterator[Found]:
-    return sellers.read_lambda(document["data"], reading)
-
-
 def _read_data(document: Any, reading: Reading) -> Iterator[Found]:
-    read = sellers.read_runpod if _is_graphql(document["data"]) else _read_lambda
-    return read(document, reading)
+    data = document["data"]
+    is_graphql = not isinstance(data, dict) or "gpuTypes" in data or not data
+    return sellers.read_runpod(document, reading) if is_graphql else sellers.read_lambda(data, reading)
 
 
 FORMS_BY_NAME: Mapping[str, Reader] = {**_BY_KEY, "data": _read_data, "list": sellers.read_verda}

@@ -82,12 +82,8 @@ def _site(row: Row, machine: MachineType | None) -> tuple[object, ...]:
     return machine.gpu, float(machine.gpus), is_mega, row["Region"], row.get("AvailabilityZone", "")
 
 
-def _whole(text: str) -> str:
-    return f"{read_number(text or '0'):g}"
-
-
 def _offers(row: Row, extra: Row, machine: MachineType | None, reading: Reading, provider: str) -> Iterator[Found]:
-    count = str(machine.gpus) if extra and machine else _whole(row["AcceleratorCount"])
+    count = str(machine.gpus) if extra and machine else f"{read_number(row['AcceleratorCount'] or '0'):g}"
     if count == "0":
         yield LeftOut(NO_GPU)
         return

@@ -55,11 +55,7 @@ class LlmEstimateQuestion(
 
 
 def answer_llm_estimate(question: LlmEstimateQuestion, context: Context) -> "ServingEstimate":
-    """Return how fast a deployment answers over concurrency.
-
-    Raises:
-        CapplanError: a name is not known, or the model does not fit.
-    """
+    """Return how fast a deployment answers over concurrency."""
     from capplan.llm.core.search.estimate import estimate_serving
     from capplan.llm.core.search.room import served_demand
     from capplan.llm.read.calibrations import load_time_calibration

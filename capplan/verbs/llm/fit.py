@@ -1,14 +1,14 @@
 """`llm fit` and `llm fit-memory`: learn the constants of step times and memory from runs and logs."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta
 
 from capplan.errors import UsageError
-from capplan.verbs.llm.validate import MEASURED
+from capplan.verbs.llm.validate import EVIDENCE, MEASURED, measured_files
 from capplan.verbs.statement.contract import Context, Look, Outcome, Verb
 from capplan.verbs.statement.fields import OwnSpecs
 from capplan.verbs.statement.options import HERE, Door, Option, Topic
@@ -22,7 +22,15 @@ if TYPE_CHECKING:
 class LlmFitQuestion:
     """Efficiencies of kernels, overheads of engines and links, as many measured runs show them."""
 
-    measured: Annotated[tuple[Path, ...], MEASURED]
+    measured: Annotated[tuple[Path, ...], MEASURED] = ()
+    evidence: Annotated[
+        bool,
+        replace(
+            EVIDENCE,
+            help="From the runs that `capplan llm evidence update` has brought, and those named: your own constants of "
+            "engines beside the shipped ones of kernels, where runs of left-out GPUs and versions are missed by less.",
+        ),
+    ] = False
     cross: Annotated[
         bool,
         Option(
@@ -39,35 +47,34 @@ class LlmFitQuestion:
 
 
 def answer_llm_fit(question: LlmFitQuestion, context: Context) -> "FittedServing":
-    """Return constants that are learnt from measured runs, and how wrong they are on runs that were held out.
-
-    Raises:
-        CapplanError: a file cannot be read, or there are too few runs to learn from.
-    """
+    """Return constants that are learnt from measured runs, and how wrong they are on runs that were held out."""
     from datetime import UTC, datetime
 
     from capplan.app.deployments import Deployments
-    from capplan.llm.core.search.fitted_runs import fit_serving
+    from capplan.core.origin import Origin
+    from capplan.llm.core.search.fitted_runs import fit_own, fit_serving
     from capplan.llm.read.calibrations import load_time_calibration
     from capplan.llm.read.serving_rows import read_serving
 
-    files = [read_serving(path) for path in question.measured]
-    names = tuple(path.name for path in question.measured)
-    deployments = Deployments(gpus=context.gpu_database(question.specs), assumes_narrow_cache=True)
+    paths = measured_files(question.measured, with_evidence=question.evidence)
+    runs = [run for path in paths for run in read_serving(path).runs]
+    names = tuple(path.name for path in paths)
+    given = [*(["--evidence"] if question.evidence else []), *(["--cross"] if question.cross else [])]
+    command, made = " ".join(["capplan llm fit", *names, *given]), datetime.now(tz=UTC).date()
+    find = Deployments(gpus=context.gpu_database(question.specs), assumes_narrow_cache=True).find
     with context.feedback.progress("fitting"):
-        return fit_serving(
-            [run for file in files for run in file.runs],
-            find=deployments.find,
-            made=datetime.now(tz=UTC).date(),
-            command=" ".join(["capplan llm fit", *names, *(["--cross"] if question.cross else [])]),
-            sources=names,
-            widths_of=None if question.cross else load_time_calibration(),
-        )
+        if question.evidence:
+            origin = Origin(made=made, command=command, sources=names, rows=len(runs))
+            return fit_own(runs, find=find, shipped=load_time_calibration(), origin=origin)
+        widths_of = None if question.cross else load_time_calibration()
+        return fit_serving(runs, find=find, made=made, command=command, sources=names, widths_of=widths_of)
 
 
 def _finalize(question: LlmFitQuestion, _look: Look) -> LlmFitQuestion:
     if question.accuracy is not None and not question.cross:
         raise UsageError("⟨accuracy⟩ needs ⟨cross⟩, which holds runs out.")
+    if question.evidence and question.cross:
+        raise UsageError("⟨evidence⟩ and ⟨cross⟩ exclude each other: own constants keep the shipped interval widths.")
     return question
 
 
@@ -86,17 +93,22 @@ def _files(answers: "Sequence[FittedServing]", question: LlmFitQuestion) -> Mapp
 
 
 def _outcome(found: "FittedServing") -> Outcome:
-    """Warn of rows that were not used."""
-    if not found.skipped:
-        return Outcome()
-    return Outcome(warnings=(f"{len(found.skipped)} rows were not used; the first: {found.skipped[0].reason}",))
+    """Warn of rows that were not used, and report how own constants were judged."""
+    from capplan.llm.core.search.fitted_runs import judgement
+
+    unused = [f"{len(found.skipped)} rows were not used; the first: {found.skipped[0].reason}"] if found.skipped else []
+    return Outcome(warnings=(*map(judgement, found.judged), *unused))
 
 
 LLM_FIT = Verb(
     path="llm fit",
     question=LlmFitQuestion,
     summary="Learn efficiencies of kernels, overheads of engines and links from many measured runs.",
-    examples=("capplan llm fit runs.csv -o mine.yaml", "capplan llm fit serving.csv.gz --cross -o llm-time.yaml"),
+    examples=(
+        "capplan llm fit runs.csv -o mine.yaml",
+        "capplan llm fit --evidence -o mine.yaml",
+        "capplan llm fit serving.csv.gz --cross -o llm-time.yaml",
+    ),
     answer=answer_llm_fit,
     finalize=_finalize,
     text=_text,
@@ -142,11 +154,7 @@ class FittedMemoryFile:
 
 
 def answer_llm_fit_memory(question: LlmFitMemoryQuestion, context: Context) -> "FittedMemoryFile":
-    """Return memory constants that are learnt from vLLM's start-up logs, and the calibration file that holds them.
-
-    Raises:
-        CapplanError: the logs cannot be read or are too few.
-    """
+    """Return memory constants that are learnt from vLLM's start-up logs, and the calibration file that holds them."""
     from datetime import UTC, datetime
 
     from capplan.core.engine_names import Engine

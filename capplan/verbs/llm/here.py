@@ -27,11 +27,7 @@ class OwnGpus:
 
 
 def gpus_here(question: LlmPlanQuestion, context: Context) -> OwnGpus:
-    """Return the GPUs of this machine, of the kind with the most memory in all.
-
-    Raises:
-        UsageError: none is found, none is known, or others are named beside them.
-    """
+    """Return the GPUs of this machine, of the kind with the most memory in all."""
     from capplan.verbs.gpus import answer_detect
 
     if question.gpus or question.providers or question.regions:
@@ -54,9 +50,6 @@ def planned_here(question: LlmPlanQuestion, context: Context) -> tuple[LlmPlanQu
     """Return the question for this machine's GPUs, and these, with what they hold.
 
     The largest model that they hold is planned where none is named, and one client where no load is stated.
-
-    Raises:
-        UsageError: they hold none, or none is found.
     """
     own, named = gpus_here(question, context), bool(question.model)
     loads = (question.rate_per_s, question.concurrency, question.prompts, question.users)

@@ -47,11 +47,7 @@ def _keys_of(tree: Tree) -> Tree:
 
 
 def with_load(question: _Question, path: Path | None, *, model: str) -> _Question:
-    """Return a question about serving with what a load file states; an option other than its default wins over it.
-
-    Raises:
-        SpecError: the file is refused, with all that is wrong with it.
-    """
+    """Return a question about serving with what a load file states; an option other than its default wins over it."""
     if path is None:
         return question
     stated = read_load_file(path, model=model)

@@ -69,11 +69,7 @@ def search_space(
 
 
 def answer_llm_plan(question: LlmPlanQuestion, context: Context) -> "PlannedFleet":
-    """Return the deployments that carry a load within limits, the cheapest first.
-
-    Raises:
-        CapplanError: a name is not known, or the load is empty or too long for the model.
-    """
+    """Return the deployments that carry a load within limits, the cheapest first."""
     from capplan.llm.core.fleet.limits import PATIENCE_WORDS
     from capplan.llm.core.search.patience import with_patience_note
 

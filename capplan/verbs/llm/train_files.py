@@ -47,9 +47,6 @@ def with_config(question: _Question) -> "tuple[_Question, tuple[StatedFile, ...]
     """Return a question with what its files state, and what was read of them.
 
     An option other than its default wins over them, and a later file over an earlier one.
-
-    Raises:
-        CapplanError: A file cannot be read, says what no option takes, or nothing names the model.
     """
     if not question.config:
         if not question.model:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from capplan.errors import CapplanError, UnknownNameError
+from capplan.errors import CapplanError, UnknownNameError, UsageError
 from capplan.verbs.llm.fields import TIME_CALIBRATION, TRAINING_CALIBRATION
 from capplan.verbs.statement.contract import Context, Look, Verb, laid_out_by, outcome_of_judged
 from capplan.verbs.statement.fields import OwnSpecs
@@ -17,9 +17,10 @@ if TYPE_CHECKING:
     from capplan.llm.core.training.accuracy import JudgedFit, JudgedTraining, TrainingValidation
 
 MEASURED = Option(
-    help="Measured runs: CSV, plain or .gz.", metavar="SERVING.csv...", topic=Topic.MODEL, is_argument=True,
+    help="Measured runs: CSV, plain or .gz.", metavar="[SERVING.csv...]", topic=Topic.MODEL, is_argument=True,
     doors=HERE,
 )  # fmt: skip
+EVIDENCE = Option(help="Measured runs that `capplan llm evidence update` has brought.", doors=HERE)
 _CELLS = Option(
     help="Columns that make a cell.", words=NAMES, metavar="A,B,...", shows_default=True, doors=Door.COMMAND
 )
@@ -30,7 +31,8 @@ _QUALITY = Option(help="Qualities that are judged; rows without one count as B."
 class LlmValidateQuestion:
     """How wrong predictions of serving runs are."""
 
-    measured: Annotated[tuple[Path, ...], MEASURED]
+    measured: Annotated[tuple[Path, ...], MEASURED] = ()
+    evidence: Annotated[bool, EVIDENCE] = False
     by: Annotated[tuple[str, ...], _CELLS] = ("gpu", "engine", "model")
     quality: Annotated[str, _QUALITY] = "AB"
     specs: OwnSpecs = ()
@@ -38,18 +40,14 @@ class LlmValidateQuestion:
 
 
 def answer_llm_validate(question: LlmValidateQuestion, context: Context) -> "ServingValidation":
-    """Return predictions of measured serving runs beside the measurements.
-
-    Raises:
-        CapplanError: a file cannot be read.
-    """
+    """Return predictions of measured serving runs beside the measurements."""
     from capplan.app.deployments import Deployments
     from capplan.llm.core.search.judged_runs import validate_serving
     from capplan.llm.read.calibrations import load_time_calibration
     from capplan.llm.read.serving_rows import read_serving
     from capplan.specs.fitted import load_power_law
 
-    files = [read_serving(path) for path in question.measured]
+    files = [read_serving(path) for path in measured_files(question.measured, with_evidence=question.evidence)]
     deployments = Deployments(gpus=context.gpu_database(question.specs), assumes_narrow_cache=True)
     return validate_serving(
         [run for file in files for run in file.runs],
@@ -59,6 +57,15 @@ def answer_llm_validate(question: LlmValidateQuestion, context: Context) -> "Ser
         power_law=load_power_law(),
         qualities=question.quality.upper(),
     )
+
+
+def measured_files(measured: tuple[Path, ...], *, with_evidence: bool) -> tuple[Path, ...]:
+    """Return the tables that a question names, and those of the evidence where it asks for them."""
+    from capplan.llm.read.evidence import evidence_files
+
+    if not measured and not with_evidence:
+        raise UsageError("name a table of measured runs, or ⟨evidence⟩ for those that were brought.")
+    return (*measured, *(evidence_files() if with_evidence else ()))
 
 
 def _check_columns(by: Sequence[str], known: Sequence[str]) -> None:
@@ -72,6 +79,8 @@ def _finalize(question: LlmValidateQuestion, _look: Look) -> LlmValidateQuestion
     from capplan.llm.core.serving.accuracy import CELL_COLUMNS
 
     _check_columns(question.by, CELL_COLUMNS)
+    if question.evidence and question.by == LlmValidateQuestion.by:
+        return replace(question, by=("gpu", "engine", "version"))
     return question
 
 
@@ -80,11 +89,12 @@ LLM_VALIDATE = Verb(
     question=LlmValidateQuestion,
     summary="Compare predicted with measured TTFT, TPOT, output tokens per second, power and energy.\n\n"
     "Rows that cannot be predicted are listed with the reason. A KV format that is not stated is taken as fp8 where "
-    "weights are narrower than 16 bits, since published runs are mostly so. power_w is predicted at the measured "
-    "rate and batch, power_w_end_to_end and joules_per_output_token from the deployment alone.",
+    "weights are narrower than 16 bits, since published runs are mostly so. Evidence is judged by GPU, engine and "
+    "version unless ⟨by⟩ says otherwise. power_w is predicted at the measured rate and batch, power_w_end_to_end and "
+    "joules_per_output_token from the deployment alone.",
     examples=(
         "capplan llm validate serving.csv.gz --by gpu,engine",
-        "capplan llm validate runs.csv --quality ABC --json",
+        "capplan llm validate --evidence",
     ),
     answer=answer_llm_validate,
     finalize=_finalize,
@@ -111,11 +121,7 @@ class LlmTrainValidateQuestion:
 
 
 def answer_llm_train_validate(question: LlmTrainValidateQuestion, context: Context) -> "TrainingValidation":
-    """Return predictions of measured training runs beside the measurements.
-
-    Raises:
-        CapplanError: a file cannot be read.
-    """
+    """Return predictions of measured training runs beside the measurements."""
     from capplan.llm.core.measured import SkippedRun
     from capplan.llm.core.training.accuracy import TrainingValidation
     from capplan.llm.core.training.judged_runs import judge_fit, judge_training

@@ -56,6 +56,7 @@ VERBS: Mapping[str, str] = {
     "llm fleet": "capplan.verbs.llm.fleet:LLM_FLEET",
     "llm validate": "capplan.verbs.llm.validate:LLM_VALIDATE",
     "llm fit": "capplan.verbs.llm.fit:LLM_FIT",
+    "llm evidence update": "capplan.verbs.llm.evidence:LLM_EVIDENCE_UPDATE",
     "llm fit-memory": "capplan.verbs.llm.fit:LLM_FIT_MEMORY",
     "llm train memory": "capplan.verbs.llm.train_job:LLM_TRAIN_MEMORY",
     "llm train estimate": "capplan.verbs.llm.train_job:LLM_TRAIN_ESTIMATE",

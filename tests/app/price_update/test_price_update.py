@@ -12,16 +12,13 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
 from datetime import UTC, date, datetime, timedelta
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import ClassVar
 
 import pytest
 
 from capplan.app.price_update.http import Fetcher, FetchError, FetchLimits
-from capplan.app.price_update.update import PriceUpdate, UpdateRequest, update_prices
+from capplan.app.price_update.update import Difference, PriceUpdate, UpdateRequest, update_prices
 from capplan.core.gpus.prices import DateKind, PriceKind, Term
 from capplan.errors import SpecError, UnknownNameError
 from capplan.specs import load_gpus
@@ -30,10 +27,10 @@ from capplan.specs.prices import load_prices, prices_of
 from capplan.specs.providers import load_providers
 from capplan.verbs.prices import PRICES, PricesQuestion
 from capplan.verbs.statement.local import LocalContext
+from tests.file_server import Answer, Handler, cut, in_turn, server, status, text
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 GPUS = load_gpus()
-Answer = Callable[["Handler"], None]
 
 CATALOGUE = (
     "InstanceType,AcceleratorName,AcceleratorCount,vCPUs,MemoryGiB,Price,Region,GpuInfo,SpotPrice\n"
@@ -45,81 +42,12 @@ VAST = {
     "id": 17, "gpu_name": "RTX 4090", "num_gpus": 1, "gpu_ram": 24564, "dph_total": 0.4, "min_bid": 0.2,
     "geolocation": "Bavaria, DE", "rentable": True,
 }  # fmt: skip
+__all__ = ["server"]
 ECB = (
     '<?xml version="1.0" encoding="UTF-8"?><gesmes:Envelope xmlns:gesmes="http://www.gesmes.org/xml/2002-08-01" '
     'xmlns="http://www.ecb.int/vocabulary/2002-08-01/eurofxref"><Cube><Cube time="2026-11-19">'
     '<Cube currency="USD" rate="1.1600"/><Cube currency="GBP" rate="0.8700"/></Cube></Cube></gesmes:Envelope>'
 )
-
-
-class Handler(BaseHTTPRequestHandler):
-    """Answers from a table of functions by path, and keeps what it was asked."""
-
-    answers: ClassVar[dict[str, Answer]] = {}
-    asked: ClassVar[list[tuple[str, dict[str, str], bytes]]] = []
-    protocol_version = "HTTP/1.1"
-
-    def do_GET(self) -> None:
-        body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-        self.asked.append((self.path, dict(self.headers), body))
-        self.answers.get(self.path.partition("?")[0], status(404))(self)
-
-    do_POST = do_GET  # noqa: N815 - the name of the standard library
-
-    def log_message(self, format: str, *args: object) -> None:
-        return
-
-    def send(self, body: bytes, *, code: int = 200, length: int | None = None, **headers: str) -> None:
-        self.send_response(code)
-        for name, value in headers.items():
-            self.send_header(name.replace("_", "-"), value)
-        self.send_header("Content-Length", str(len(body) if length is None else length))
-        self.end_headers()
-        self.wfile.write(body)
-
-
-def text(body: str | bytes, **headers: str) -> Answer:
-    content = body.encode() if isinstance(body, str) else body
-    return lambda handler: handler.send(content, **headers)
-
-
-def status(code: int, **headers: str) -> Answer:
-    return lambda handler: handler.send(b"", code=code, **headers)
-
-
-def in_turn(*answers: Answer) -> Answer:
-    left = list(answers)
-
-    def answer(handler: Handler) -> None:
-        following = left.pop(0) if len(left) > 1 else left[0]
-        following(handler)
-
-    return answer
-
-
-def cut(body: bytes) -> Answer:
-    def answer(handler: Handler) -> None:
-        handler.send(body, length=len(body) * 2)
-        handler.close_connection = True
-
-    return answer
-
-
-@pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    monkeypatch.delenv("CAPPLAN_PRICES", raising=False)
-    for name in ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"):
-        monkeypatch.delenv(name, raising=False)
-    Handler.answers, Handler.asked = {}, []
-    held = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=held.serve_forever, daemon=True)
-    thread.start()
-    load_providers.cache_clear()
-    yield f"http://127.0.0.1:{held.server_port}"
-    load_providers.cache_clear()
-    held.shutdown()
-    held.server_close()
-    thread.join()
 
 
 @pytest.fixture
@@ -301,7 +229,7 @@ def test_an_unchanged_document_is_not_sent_again_and_counts_as_asked() -> None:
         status(304) if handler.headers.get("If-None-Match") == '"v1"' else status(500)
     )(handler)
     (made,) = update("vast", now=NOW + timedelta(days=3)).sources
-    assert (made.unchanged, made.difference.is_empty) == (True, True)
+    assert (made.unchanged, made.difference == Difference()) == (True, True)
     assert fetched_prices() == OFFERS
     (held,) = read_fetched()
     assert held.age_days(date(2026, 11, 24)) == 1

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from datetime import date
 
 import numpy as np
+from numpy.typing import NDArray
 
 from capplan.core.numbers import FloatArray
 from capplan.core.origin import Origin
@@ -16,9 +17,19 @@ from capplan.llm.core.serving.accuracy import JudgedAnswer, ServingValidation
 from capplan.llm.core.serving.cases import MeasuredRun, Metric, Serving, ServingCase, answer, width_name
 from capplan.llm.core.serving.energy import EnergyMetric
 from capplan.llm.core.serving.evidence import Adjustment, ServingEvidence, interval, learn_adjustment
-from capplan.llm.core.serving.fit import Observation, Tabulated, fit_constants
-from capplan.llm.core.serving.learn import SPLITS, HeldOut, LearntRun, WidthRows, evidence_of_run, hold_out, learn
-from capplan.llm.core.serving.priors import PRIOR, default_layout, default_prior
+from capplan.llm.core.serving.fit import Observation, Tabulated, fit_constants, followed_fit
+from capplan.llm.core.serving.learn import (
+    OWN_SPLITS,
+    SPLITS,
+    HeldOut,
+    LearntRun,
+    WidthRows,
+    evidence_of_run,
+    hold_out,
+    known_by,
+    learn,
+)
+from capplan.llm.core.serving.priors import PRIOR, default_layout, default_prior, own_prior
 from capplan.llm.core.timing.calibration import LlmCalibration, Width, engine_width
 from capplan.llm.core.timing.constants import constants_of
 
@@ -27,15 +38,39 @@ FEWEST_OF_DEPLOYMENT = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class JudgedEngine:
+    """How far a user's own constants of an engine miss runs that were left out, beside the shipped ones.
+
+    `own` and `shipped` are medians of the absolute logarithm of predicted ÷ measured, by what was left out.
+    """
+
+    engine: str
+    own: Mapping[str, float]
+    shipped: Mapping[str, float]
+
+    @property
+    def is_better(self) -> bool:
+        """Return True if the own constants miss less without a GPU or a version, and never more."""
+        gains = [self.shipped[split] - own for split, own in self.own.items()]
+        return bool(gains) and min(gains) >= 0 and max(gains) >= _LEAST_GAIN
+
+
+_LEAST_GAIN = 0.005
+"""Least gain of the median error that own constants are taken for."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FittedServing:
     """A calibration, how held-out runs came out, and the rows that could not be used.
 
-    `held_out` maps "none" and the names of `SPLITS` to the judged answers of runs with that left out.
+    `held_out` maps "none" and the names of `SPLITS` to the judged answers of runs with that left out. `judged` are the
+    engines of own runs, beside the shipped constants.
     """
 
     calibration: LlmCalibration
     held_out: dict[str, ServingValidation]
     skipped: tuple[SkippedRun, ...]
+    judged: tuple[JudgedEngine, ...] = ()
 
 
 def fit_serving(
@@ -48,19 +83,13 @@ def fit_serving(
     widths_of: LlmCalibration | None,
 ) -> FittedServing:
     """Learn constants from runs of quality A and B."""
-    prepared, skipped = prepare_all(runs, find, qualities="AB")
-    prepared, unofficial = official_runs(prepared)
-    skipped += unofficial
-    carried = [item for item in prepared if _is_carried(item.case)]
-    learnt = [(item, run) for item in carried for run in _learnt(item)]
-    if len(learnt) < FEWEST_RUNS:
-        raise UsageError(f"{len(learnt)} measured values can be used; a fit needs at least {FEWEST_RUNS}.")
+    learnt, skipped = _learnable(runs, find)
     rows = [run for _, run in learnt]
     layout = default_layout(run.observation.case for run in rows)
     table = Tabulated.of([run.observation for run in rows], layout=layout, prior=default_prior(layout))
     fit = fit_constants(table)
     calibration = learn(rows, table, fit, name="capplan llm")
-    origin = Origin(made=made, command=command, sources=sources, rows=len(prepared))
+    origin = Origin(made=made, command=command, sources=sources, rows=len({id(item) for item, _ in learnt}))
     if widths_of is not None:
         found = replace(calibration, widths=widths_of.widths, origin=origin)
         return FittedServing(calibration=found, held_out={}, skipped=tuple(skipped))
@@ -75,6 +104,75 @@ def fit_serving(
     judged |= {f"{split}, one run": _after_one_run(judged[split], inner) for split in _THEN_MEASURED}
     origin = replace(origin, held_out_errors=_errors(judged))
     return FittedServing(calibration=replace(calibration, origin=origin), held_out=judged, skipped=tuple(skipped))
+
+
+def _learnable(runs: Sequence[MeasuredRun], find: Find) -> tuple[list[tuple[PreparedRun, LearntRun]], list[SkippedRun]]:
+    """Return what can be learnt from runs of quality A and B, and the runs that are left out."""
+    prepared, skipped = prepare_all(runs, find, qualities="AB")
+    prepared, unofficial = official_runs(prepared)
+    learnt = [(item, run) for item in prepared if _is_carried(item.case) for run in _learnt(item)]
+    if len(learnt) < FEWEST_RUNS:
+        raise UsageError(f"{len(learnt)} measured values can be used; a fit needs at least {FEWEST_RUNS}.")
+    return learnt, [*skipped, *unofficial]
+
+
+def fit_own(runs: Sequence[MeasuredRun], *, find: Find, shipped: LlmCalibration, origin: Origin) -> FittedServing:
+    """Learn constants of engines from own runs; take those that miss runs of unseen GPUs and versions less."""
+    learnt, skipped = _learnable(runs, find)
+    rows = [run for _, run in learnt]
+    layout = default_layout(run.observation.case for run in rows)
+    table = Tabulated.of([run.observation for run in rows], layout=layout, prior=own_prior(layout, shipped))
+    before = followed_fit(table, table.prior.mean)
+    observed = np.log([run.observation.value for run in rows])
+    known = np.abs(np.log(table.predict(before, before.vector)) - observed)
+    fit = fit_constants(table)
+    engines = np.array([run.engine for run in rows])
+    held = {split: hold_out(rows, table, fit, split=split) for split in OWN_SPLITS}
+    judged = tuple(_judged_engine(str(name), engines, held, known) for name in np.unique(engines))
+    better = {item.engine for item in judged if item.is_better}
+    if not better:
+        raise UsageError(f"keep the shipped constants: {'; '.join(map(judgement, judged))}.")
+    found = learn(rows, table, fit, name=shipped.name)
+    own = known_by([run for run in rows if run.engine in better], shipped)
+    return FittedServing(
+        held_out={},
+        calibration=replace(
+            shipped,
+            engines={**shipped.engines, **{name: found.engines[name] for name in better}},
+            kernel_factors={
+                **shipped.kernel_factors,
+                **{name: size for name, size in found.kernel_factors.items() if name.split(" | ")[1] in better},
+            },
+            measured_gpus=shipped.measured_gpus | own.measured_gpus,
+            measured_pairs=shipped.measured_pairs | own.measured_pairs,
+            origin=replace(origin, rows=len({id(item) for item, _ in learnt})),
+        ),
+        judged=judged,
+        skipped=tuple(skipped),
+    )
+
+
+def _judged_engine(
+    engine: str, engines: NDArray[np.str_], held: Mapping[str, HeldOut], known: FloatArray
+) -> JudgedEngine:
+    own, shipped = {}, {}
+    for split, found in held.items():
+        mine = engines[found.rows] == engine
+        if mine.any():
+            own[split] = float(np.median(np.abs(found.errors[mine])))
+            shipped[split] = float(np.median(known[found.rows[mine]]))
+    return JudgedEngine(engine=engine, own=own, shipped=shipped)
+
+
+def judgement(judged: JudgedEngine) -> str:
+    """Return how an engine's own constants were judged, in a sentence without its stop."""
+    if not judged.own:
+        return f"{judged.engine}: its runs are of one GPU and one version, so that none can be left out"
+    parts = [
+        f"{np.expm1(own):.1%} without each {split} (shipped {np.expm1(judged.shipped[split]):.1%})"
+        for split, own in judged.own.items()
+    ]
+    return f"{judged.engine}: median error {' and '.join(parts)}, {'taken' if judged.is_better else 'not taken'}"
 
 
 _THEN_MEASURED = ("gpu", "family")

@@ -44,6 +44,8 @@ def words_of(run: MeasuredRun) -> NamedDeployment:
 
 def prepare(run: MeasuredRun, find: Find) -> PreparedRun:
     check_extent(run)
+    if run.speculation:
+        raise UsageError(f"tokens are drafted ({run.speculation}), and nobody states how many of them are accepted")
     deployment = find(words_of(run))
     return PreparedRun(run=run, deployment=deployment, case=case_of_run(run, deployment))
 

@@ -1,7 +1,7 @@
 """A serving run, measured or to be predicted: a deployment, its requests, how they come, and what was timed."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from capplan.llm.core.serving.asked import Sampling
@@ -132,20 +132,12 @@ class MeasuredRun:
     replicas. `quality` is A, B or C as the file states it. `file` and `line` say where it was read.
     `energy` is None where no power meter ran. `publisher` is who published the run, and `year` when, None where nobody
     says. `receive_interval` is how often the engine was set to look for new requests, None for its default.
-    `power_limit_w` was set on each GPU; None where they had their own. [W]
+    `power_limit_w` was set on each GPU; None where they had their own. [W] `speculation` names what drafted tokens,
+    empty where nothing did.
     """
 
-    model: str
-    gpu: str
-    engine: str
-    version: str
-    weights: str
-    kv: str
-    sharding: Sharding
-    replicas: int
     input_len: float
     output_len: float
-    spread: float
     serving: Serving
     clients: float | None
     rate_per_s: float | None
@@ -153,6 +145,15 @@ class MeasuredRun:
     quality: str
     file: str
     line: int
+    model: str = ""
+    gpu: str = ""
+    engine: str = ""
+    version: str = ""
+    weights: str = ""
+    kv: str = ""
+    sharding: Sharding = field(default_factory=Sharding)
+    replicas: int = 1
+    spread: float = 0.0
     requests: float | None = None
     energy: MeasuredEnergy | None = None
     sampling: Sampling = Sampling.GREEDY
@@ -160,6 +161,7 @@ class MeasuredRun:
     year: int | None = None
     receive_interval: int | None = None
     power_limit_w: float | None = None
+    speculation: str = ""
 
     @property
     def block(self) -> str:

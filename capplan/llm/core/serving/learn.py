@@ -184,11 +184,19 @@ class HeldOut:
         return HeldOut(self.rows[mine], self.errors[mine], tuple(kept), self.group[mine])
 
 
+OWN_SPLITS: Mapping[str, Callable[[LearntRun], Sequence[str]]] = {
+    "gpu": SPLITS["gpu"],
+    "version": lambda run: (f"{run.engine_name} {run.release}",),
+}
+"""By what runs are held out that a user's own calibration is judged by."""
+
+
 def hold_out(runs: Sequence[LearntRun], table: Tabulated, fit: FullFit, *, split: str) -> HeldOut:
     """Predict all runs of each group of a split with constants that are fitted without the group."""
     groups: dict[str, list[int]] = {}
+    groups_of = {**OWN_SPLITS, **SPLITS}[split]
     for row, run in enumerate(runs):
-        for group in SPLITS[split](run):
+        for group in groups_of(run):
             groups.setdefault(group, []).append(row)
     observed = np.log([run.observation.value for run in runs])
     parts: list[HeldOut] = []

@@ -222,3 +222,16 @@ def default_layout(cases: Iterable[ServingCase] = ()) -> ConstantsVector:
 def default_prior(layout: ConstantsVector) -> Prior:
     deviation = np.array([_share(name) * _DEVIATIONS[name.split("/")[-1]] for name in layout.names])
     return Prior(mean=layout.pack(PRIOR), deviation=deviation)
+
+
+_HELD = 1e-3
+"""Deviation of constants that own runs do not move, so that engines stay independent of each other."""
+
+
+def own_prior(layout: ConstantsVector, shipped: LlmCalibration) -> Prior:
+    """Return what is believed before a user's own runs: the shipped constants, of which those of engines may move.
+
+    Kernels, links and devices stay: they are shared by engines, and what a user's runs say of them is that of few GPUs.
+    """
+    moves = np.array([name.startswith(("engine/", "factor/")) for name in layout.names])
+    return Prior(mean=layout.pack(shipped), deviation=np.where(moves, default_prior(layout).deviation, _HELD))

@@ -268,10 +268,6 @@ def find_framework(name: str, *, version: str | None = None, month: str | None =
     Args:
         version: Numbers between dots, such as 0.1; one newer than those known counts as the newest known.
         month: YYYY-MM, for a run whose release is not stated.
-
-    Raises:
-        UnknownNameError: No framework has this name.
-        UsageError: The version is not made of numbers.
     """
     if version is not None and not _VERSION.fullmatch(version):
         raise UsageError(f"the release {version!r} of {name} is not numbers between dots, such as 0.6.")

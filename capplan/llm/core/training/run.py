@@ -175,9 +175,6 @@ def plan_run(
         tokens: Tokens that pass the model.
         reliability: Failures, storage and restarts.
         campaign: What published campaigns took over the time of their steps alone, as a factor.
-
-    Raises:
-        UsageError: The job fails faster than it restarts.
     """
     steps = max(1.0, tokens / job.step_tokens)
     size = checkpoint_bytes(job)
