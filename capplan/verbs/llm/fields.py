@@ -63,6 +63,7 @@ ASKED = ANYWHERE ^ Door.LOAD
 """A field of a question that load files lack."""
 Word = Annotated[str, Meta(max_length=200)]
 Degree = Annotated[int, Meta(ge=1, le=10**7)]
+_Degrees = Annotated[tuple[Degree, ...], Meta(max_length=16)]
 Tokens = Annotated[int, Meta(ge=1, le=10**8)]
 _AcceptedShare = Annotated[float, Meta(ge=0, le=1)]
 
@@ -188,6 +189,17 @@ class OffloadFields:
         return offload if leaves or self.fit else None
 
 
+_DEGREES = {
+    "tp": "GPUs per replica", "pp": "Pipeline stages", "ep": "GPUs that share experts", "dp": "Data-parallel ranks",
+}  # fmt: skip
+
+
+def _degree(
+    name: str, words: str, *, is_usual: bool = False, doors: Door = SHOWN, shows_default: bool = True
+) -> Option:
+    return Option(help=words, label=_DEGREES[name], is_usual=is_usual, doors=doors, shows_default=shows_default)
+
+
 @dataclass(frozen=True, kw_only=True)
 class DeploymentFields(OffloadFields):
     """Number formats, GPUs and engine of one replica."""
@@ -208,30 +220,10 @@ class DeploymentFields(OffloadFields):
             doors=SHOWN_AND_SWEPT, label="KV cache", placeholder="the engine's; or fp8",
         ),
     ] = None  # fmt: skip
-    tp: Annotated[
-        Degree,
-        Option(
-            is_usual=True,
-            help="GPUs that share every matrix.",
-            shows_default=True,
-            doors=SHOWN_AND_SWEPT,
-            label="GPUs per replica",
-        ),
-    ] = 1
-    pp: Annotated[Degree, Option(help="Pipeline stages.", shows_default=True, doors=SHOWN, label="Pipeline stages")] = 1
-    ep: Annotated[
-        Degree,
-        Option(
-            help="GPUs among which whole experts are distributed.", shows_default=True, doors=SHOWN,
-            label="GPUs that share experts",
-        ),
-    ] = 1  # fmt: skip
-    dp: Annotated[
-        Degree,
-        Option(
-            help="Ranks of attention data parallelism.", shows_default=True, doors=SHOWN, label="Data-parallel ranks"
-        ),
-    ] = 1
+    tp: Annotated[Degree, _degree("tp", "GPUs that share every matrix.", is_usual=True, doors=SHOWN_AND_SWEPT)] = 1
+    pp: Annotated[Degree, _degree("pp", "Pipeline stages.")] = 1
+    ep: Annotated[Degree, _degree("ep", "GPUs among which whole experts are distributed.")] = 1
+    dp: Annotated[Degree, _degree("dp", "Ranks of attention data parallelism.")] = 1
     engine: Annotated[
         Word | None,
         Option(
@@ -765,29 +757,11 @@ class SearchFields:
         Word | None,
         Option(help="Number format of the KV cache.", metavar="FORMAT", words=KV_CACHE, doors=SHOWN, label="KV cache"),
     ] = None
-    tp: Annotated[
-        tuple[Degree, ...],
-        Meta(max_length=16),
-        Option(help="Tensor parallelism; repeatable.", doors=SHOWN, label="GPUs per replica"),
-    ] = ()
-    pp: Annotated[
-        tuple[Degree, ...],
-        Meta(max_length=16),
-        Option(help="Pipeline stages; repeatable.", doors=SHOWN, label="Pipeline stages"),
-    ] = ()
-    ep: Annotated[
-        tuple[Degree, ...],
-        Meta(max_length=16),
-        Option(help="Expert parallelism; repeatable.", doors=SHOWN, label="GPUs that share experts"),
-    ] = ()
-    dp: Annotated[
-        tuple[Degree, ...],
-        Meta(max_length=16),
-        Option(help="Ranks of attention data parallelism; repeatable.", doors=SHOWN, label="Data-parallel ranks"),
-    ] = ()
-    max_seqs: Annotated[
-        tuple[Degree, ...], Meta(max_length=16), Option(help="Most sequences at a time in a replica; repeatable.")
-    ] = ()
+    tp: Annotated[_Degrees, _degree("tp", "Tensor parallelism; repeatable.", shows_default=False)] = ()
+    pp: Annotated[_Degrees, _degree("pp", "Pipeline stages; repeatable.", shows_default=False)] = ()
+    ep: Annotated[_Degrees, _degree("ep", "Expert parallelism; repeatable.", shows_default=False)] = ()
+    dp: Annotated[_Degrees, _degree("dp", "Ranks of attention data parallelism; repeatable.", shows_default=False)] = ()
+    max_seqs: Annotated[_Degrees, Option(help="Most sequences at a time in a replica; repeatable.")] = ()
     redundancy: Annotated[
         int,
         Meta(ge=0, le=10**7),

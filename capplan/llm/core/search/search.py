@@ -206,10 +206,11 @@ class Search:
         if capacity < 1:
             return rejection(words, _memory_reason(deployment, load.cached_len), Obstacle.MEMORY)
         curve = load_curve(self.service(deployment), self.demand(deployment, capacity))
-        broken = broken_at(curve[0], self.expected_limits(deployment), load.output_len)
+        limits = self.expected_limits(deployment)
+        broken = broken_at(curve[0], limits, load.output_len)
         if broken is not None:
             return limit_rejection(words, self._asked(broken), "even with one request at a time")
-        fit = self._fit(deployment, curve, capacity)
+        fit = self._fit(deployment, curve, capacity, limits)
         return self.over_limits(words, fit) or fit
 
     def over_limits(self, words: NamedDeployment, fit: DeploymentFit) -> DeploymentRejection | None:
@@ -285,8 +286,10 @@ class Search:
         """Return the demand on one replica, with the image encoder's time."""
         return request_demand(deployment, self.constants, self.question.load, capacity=capacity)
 
-    def _fit(self, deployment: ServingDeployment, curve: tuple[LoadPoint, ...], capacity: float) -> DeploymentFit:
-        load, limits = self.question.load, self.expected_limits(deployment)
+    def _fit(
+        self, deployment: ServingDeployment, curve: tuple[LoadPoint, ...], capacity: float, limits: LatencyLimits
+    ) -> DeploymentFit:
+        load = self.question.load
         best = highest_point(curve, limits, load.output_len) or curve[0]
         fullest = fullest_point(curve, limits, load.output_len) or curve[0]
         if load.concurrency is None:

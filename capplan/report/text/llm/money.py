@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from capplan.core.economics.cost import OwnedCost
 from capplan.core.formulas import HOURS_PER_YEAR
 from capplan.core.numbers import Interval
-from capplan.llm.core.fleet.gpu_sharing import FleetPart, SharedPart
+from capplan.llm.core.fleet.gpu_sharing import FleetPart
 from capplan.llm.core.fleet.launch import Launch, LaunchOption
 from capplan.llm.core.fleet.limits import PATIENCE_FILE_WORDS
 from capplan.llm.core.fleet.money import FleetMoney, FleetYear, PaymentOption, PlannedFleet
@@ -177,7 +177,12 @@ def shared_fleet_sections(answer: FleetAnswer) -> list[Section]:
             "models on the same GPUs take turns, and their memory adds up: an estimate, no such run was compared"
         )
     notes += sorted({note for plan in plans for note in plan.notes if note == PATIENCE_FILE_WORDS})
-    notes += [_shared_words(part) for group in best.shared for part in group.parts]
+    notes += [
+        f"{part.plan.model}: TTFT {format_seconds(part.ttft_s)}, TPOT {format_seconds(part.tpot_s)}, steps "
+        f"{part.slowdown:.2f} times as long as on GPUs of its own, memory for {part.sequences} sequences"
+        for group in best.shared
+        for part in group.parts
+    ]
     return [
         Section(
             [
@@ -188,13 +193,6 @@ def shared_fleet_sections(answer: FleetAnswer) -> list[Section]:
             ]
         )
     ]
-
-
-def _shared_words(part: SharedPart) -> str:
-    return (
-        f"{part.plan.model}: TTFT {format_seconds(part.ttft_s)}, TPOT {format_seconds(part.tpot_s)}, steps "
-        f"{part.slowdown:.2f} times as long as on GPUs of its own, memory for {part.sequences} sequences"
-    )
 
 
 def _power_words(fleet: SharedFleet) -> str:

@@ -195,22 +195,21 @@ _REJECTIONS: tuple[Column[DeploymentRejection], ...] = (
 
 
 def nearest_rejections(plan: DeploymentPlan) -> dict[str, DeploymentRejection]:
-    """Return the rejection that came nearest of each GPU that carries nothing."""
-    return {gpu: _nearest(plan, gpu) for gpu in plan.gpus_without_fit}
+    """Return the rejection that came nearest of each GPU that carries nothing.
 
+    A broken limit comes before memory, the least time first, then the largest replica that lacks memory, and the
+    smallest of other settings.
+    """
 
-def _nearest(plan: DeploymentPlan, gpu: str) -> DeploymentRejection:
-    """Return the rejection of a GPU that came nearest: a broken limit before memory, the least time first."""
-    of_gpu = [rejection for rejection in plan.rejections if rejection.gpu == gpu]
-    return min(of_gpu, key=lambda miss: (_ORDER[miss.obstacle], miss.least_s or 0.0, _distance(miss)))
+    def distance(miss: DeploymentRejection) -> tuple[int, float, int]:
+        size = -miss.sharding.gpus if miss.obstacle is Obstacle.MEMORY else miss.sharding.gpus
+        return _ORDER[miss.obstacle], miss.least_s or 0.0, size
+
+    of_gpu = {gpu: [miss for miss in plan.rejections if miss.gpu == gpu] for gpu in plan.gpus_without_fit}
+    return {gpu: min(misses, key=distance) for gpu, misses in of_gpu.items()}
 
 
 _ORDER = {Obstacle.LIMIT: 0, Obstacle.MEMORY: 1, Obstacle.SETTING: 2}
-
-
-def _distance(rejection: DeploymentRejection) -> int:
-    """Return the order of rejections alike: the largest replica that lacks memory, the smallest of other settings."""
-    return -rejection.sharding.gpus if rejection.obstacle is Obstacle.MEMORY else rejection.sharding.gpus
 
 
 def why_rejected(rejection: DeploymentRejection) -> str:

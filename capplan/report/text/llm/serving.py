@@ -180,25 +180,28 @@ def llm_validation_sections(validation: ServingValidation, *, by: Sequence[str])
     overall = [(str(metric), accuracy) for metric, accuracy in validation.overall().items() if accuracy is not None]
     cells = validation.cells(by)
     metric: Column[tuple[str, Accuracy]] = words("metric", lambda row: row[0])
-    blocks: list[Block] = [
-        Table([metric, *_accuracy_columns(lambda row: row[1])], overall),
-        Table([*_key_columns(by), *_accuracy_columns(lambda cell: cell.accuracy), *_accuracy_data()], cells),
-    ]
-    if validation.skipped:
-        reasons = Counter(row.reason for row in validation.skipped).most_common(_MOST_REASONS)
-        columns: list[Column[tuple[str, int]]] = [
-            figure("rows", lambda row: row[1]),
-            words("reason", lambda row: row[0]),
-        ]
-        blocks += [Lines([f"{len(validation.skipped)} rows were not predicted"]), Table(columns, reasons)]
-    return [Section(blocks)]
 
-
-def _key_columns(by: Sequence[str]) -> list[Column[CellAccuracy]]:
     def key(name: str) -> Column[CellAccuracy]:
         return words(name, lambda cell: cell.key[name], name=name)
 
-    return [*map(key, by), words("metric", lambda cell: str(cell.metric), name="metric")]
+    keys = [*map(key, by), words("metric", lambda cell: str(cell.metric), name="metric")]
+    blocks: list[Block] = [
+        Table([metric, *_accuracy_columns(lambda row: row[1])], overall),
+        Table([*keys, *_accuracy_columns(lambda cell: cell.accuracy), *_accuracy_data()], cells),
+    ]
+    return [Section([*blocks, *skipped_blocks([row.reason for row in validation.skipped])])]
+
+
+def skipped_blocks(reasons: Sequence[str]) -> list[Block]:
+    """Return why rows of a validation were not predicted, the commonest reasons first; nothing where all were."""
+    if not reasons:
+        return []
+    columns: list[Column[tuple[str, int]]] = [
+        figure("rows", lambda row: row[1]),
+        words("reason", lambda row: row[0]),
+    ]
+    lines = Lines([f"{len(reasons)} rows were not predicted"])
+    return [lines, Table(columns, Counter(reasons).most_common(_MOST_REASONS))]
 
 
 def _accuracy_columns(accuracy: Callable[[Row], Accuracy]) -> list[Column[Row]]:
@@ -321,7 +324,7 @@ def simulation_chart(simulation: Simulation) -> Drawing:
         ("TPOT, mean", [(x, load.tpot_s.mean) for x, load in loads]),
         ("TPOT, p99", [(x, load.tpot_s.p99) for x, load in loads]),
     ]
-    series = [Series(label=label, points=_positive(points)) for label, points in curves]
+    series = [Series(label=label, points=[(x, y) for x, y in points if x > 0 and y > 0]) for label, points in curves]
     ends = (min(x for x, _ in loads), max(x for x, _ in loads))
     limits = (("limit of TTFT", simulation.limits.ttft_s), ("limit of TPOT", simulation.limits.tpot_s))
     for label, limit in limits:
@@ -333,8 +336,3 @@ def simulation_chart(simulation: Simulation) -> Drawing:
         title=f"{simulation.model} on {simulation.gpus} × {simulation.gpu}: times over load",
         axes=Axes(x_title=f"{kind} of one replica", y_title="seconds"),
     )
-
-
-def _positive(points: list[tuple[float, float]]) -> list[tuple[float, float]]:
-    """Leave out what a logarithmic axis cannot show, such as the TPOT of answers of one token."""
-    return [point for point in points if point[0] > 0 and point[1] > 0]

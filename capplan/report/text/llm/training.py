@@ -1,7 +1,6 @@
 """Answers about training as sections: memory by part, the time of a step, a run's days and money, plans, errors."""
 
 import math
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from statistics import median
 
@@ -19,6 +18,7 @@ from capplan.llm.core.training.search import SAFE_PROBABILITY
 from capplan.llm.core.training.stated_file import StatedFile
 from capplan.report.sections import Block, Column, LineRole, Lines, Listing, Section, Table, data, figure, words
 from capplan.report.text.gpus import local_words
+from capplan.report.text.llm.serving import skipped_blocks
 from capplan.units import (
     counted,
     format_bytes,
@@ -243,18 +243,14 @@ def _notes(answer: PricedTraining) -> list[str]:
     return notes
 
 
-def _failures(expected: float) -> str:
-    return (
-        "Less than one failure in ten runs is expected" if expected < 0.1 else f"{expected:.1f} failures are expected"
-    )
-
-
 def _run_notes(run: TrainingRun) -> list[str]:
     """Return what a run's time is made of, and what was assumed."""
     beside = "while it trains" if run.is_asynchronous else "while it waits"
+    few = "Less than one failure in ten runs is expected"
+    failures = few if run.failures < 0.1 else f"{run.failures:.1f} failures are expected"
     left = f"{format_fraction(run.checkpoints_s / run.wall_s.expected)} of the time, " if run.checkpoints_s else ""
     return [
-        f"{_failures(run.failures)}; restarts and lost work take "
+        f"{failures}; restarts and lost work take "
         f"{format_fraction(run.restarts_s / run.wall_s.expected)} of the time, checkpoints {left}"
         f"steps {format_fraction(run.goodput_fraction)}.",
         f"A checkpoint of {format_bytes(run.checkpoint_bytes)} is written every {_duration(run.checkpoint_interval_s)} "
@@ -457,13 +453,8 @@ def training_validation_sections(
         )
     if verdicts and not shows_rows:
         blocks.append(Lines(verdicts))
-    if validation.skipped and not shows_rows:
-        reasons = Counter(row.reason for row in validation.skipped).most_common(_MOST_REASONS)
-        columns: list[Column[tuple[str, int]]] = [
-            figure("rows", lambda row: row[1]),
-            words("reason", lambda row: row[0]),
-        ]
-        blocks += [Lines([f"{len(validation.skipped)} rows were not predicted"]), Table(columns, reasons)]
+    if not shows_rows:
+        blocks += skipped_blocks([row.reason for row in validation.skipped])
     return [Section(blocks)]
 
 
@@ -475,8 +466,7 @@ def _keys(by: Sequence[str]) -> list[Column[TrainingCell]]:
     def key(index: int, name: str) -> Column[TrainingCell]:
         return words(name, lambda cell: cell.key[index], name=name)
 
-    named = [key(index, name) for index, name in enumerate(by)]
-    return [*named, words("metric", lambda cell: _metric(cell.metric), name="metric")]
+    return [*map(key, range(len(by)), by), words("metric", lambda cell: _metric(cell.metric), name="metric")]
 
 
 _ACCURACY: tuple[Column[TrainingCell], ...] = (
