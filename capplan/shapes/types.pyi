@@ -41,6 +41,33 @@ class WorkloadDocument(Struct, frozen=True, kw_only=True):
     training: TrainingDocument | None = ...
     host: str | None = ...
 
+class ServingWayDocument(Struct, frozen=True, kw_only=True):
+    way: str
+    usd_per_month: Interval | None
+    inside_fraction: float | None
+    keeps: bool | None
+    words: str
+    source: str
+
+class WayCrossingDocument(Struct, frozen=True, kw_only=True):
+    requests_per_day: float
+    below: str
+    above: str
+
+class WayCurveDocument(Struct, frozen=True, kw_only=True):
+    way: str
+    points: tuple[tuple[float, float], ...]
+
+class ServingWaysDocument(Struct, frozen=True, kw_only=True):
+    requests_per_day: float
+    peak_per_s: float
+    share: float
+    start_s: Interval
+    costs: tuple[ServingWayDocument, ...]
+    crossings: tuple[WayCrossingDocument, ...]
+    curves: tuple[WayCurveDocument, ...]
+    notes: tuple[str, ...]
+
 class PlannedModel(Struct, frozen=True, kw_only=True):
     name: str
     class_: str
@@ -197,6 +224,7 @@ class PlanDocument(Struct, frozen=True, kw_only=True):
     cautions: tuple[str, ...] = ...
     notes: tuple[str, ...]
     provenance: PlanProvenance
+    ways: ServingWaysDocument | UnsetType = ...
 
 class ComparedModelDocument(Struct, frozen=True, kw_only=True):
     name: str
@@ -1398,28 +1426,6 @@ class DeploymentRejectionDocument(Struct, frozen=True, kw_only=True):
     weights: str | None
     least_s: float | None
 
-class ServingWayDocument(Struct, frozen=True, kw_only=True):
-    way: str
-    usd_per_month: Interval | None
-    inside_fraction: float | None
-    keeps: bool | None
-    words: str
-    source: str
-
-class WayCrossingDocument(Struct, frozen=True, kw_only=True):
-    requests_per_day: float
-    below: str
-    above: str
-
-class ServingWaysDocument(Struct, frozen=True, kw_only=True):
-    requests_per_day: float
-    peak_per_s: float
-    share: float
-    start_s: Interval
-    costs: tuple[ServingWayDocument, ...]
-    crossings: tuple[WayCrossingDocument, ...]
-    notes: tuple[str, ...]
-
 class LlmPlanDocument(Struct, frozen=True, kw_only=True):
     schema_version: Literal[1]
     model: ServedModel
@@ -1439,6 +1445,7 @@ class LlmPlanDocument(Struct, frozen=True, kw_only=True):
     kubernetes: str | None
     assumptions: tuple[str, ...]
     notes: tuple[str, ...]
+    machine: tuple[str, ...] = ...
     local: LocalAmount | None = ...
     ways: ServingWaysDocument | UnsetType = ...
 

@@ -137,13 +137,11 @@ def answer_plan(question: PlanQuestion, context: Context) -> "Plan":
             found, shared.rents, lambda fit: start_of_weights(question, fit.memory.weight_bytes, fit.gpus_together)
         )
         api = unknown_way(Way.API, "no price of an API is known of this model")
-        found = replace(found, ways=compared_ways(question, replicas, week, api=api, notes=_ways_notes(question)))
+        notes = ["A start is that of an engine's processes and of the weights, without a compiler."]
+        if question.max_latency_s is None:
+            notes.append("No limit was asked: ⟨max-latency⟩ states one.")
+        found = replace(found, ways=compared_ways(question, replicas, week, api=api, notes=tuple(notes)))
     return replace(found, job=question.job(), local=question.local_currency())
-
-
-def _ways_notes(question: PlanQuestion) -> tuple[str, ...]:
-    start = "A start is that of an engine's processes and of the weights, without a compiler."
-    return (start,) if question.max_latency_s is not None else (start, "No limit was asked: ⟨max-latency⟩ states one.")
 
 
 def _short_answers(plans: "Sequence[Plan]", question: PlanQuestion, look: Look) -> "list[Line] | None":

@@ -107,7 +107,10 @@ def standing_fleet(fleet: ElasticFleet, *, share: float, factor: float = 1.0) ->
 
 
 def target_of(asked: Elasticity, curve: ReplicaCurve, *, fill: float) -> float:
-    """Return the target of the signal for one replica: the one stated, or a share of what its highest rate has."""
+    """Return the target of the signal for one replica: the one stated, or what it has at a share of its highest rate.
+
+    What is in flight grows faster than the rate: a share of that of a full replica would let a fleet swing.
+    """
     if asked.target is not None:
         return asked.target
     admissible = curve.admissible_per_s(asked.share)
@@ -115,8 +118,9 @@ def target_of(asked: Elasticity, curve: ReplicaCurve, *, fill: float) -> float:
         return fill * admissible / curve.full_per_s
     if asked.signal is Signal.TTFT:
         return fill * (curve.ttft_limit_s or 2.0 * float(curve.ttft_s[0]))
-    in_flight = curve.in_flight_at(admissible)
-    return max(1.0, fill * in_flight) if asked.signal is Signal.IN_FLIGHT else max(1.0, (1.5 - fill) * in_flight)
+    if asked.signal is Signal.QUEUE:
+        return max(1.0, (1.5 - fill) * curve.in_flight_at(admissible))
+    return max(1.0, curve.in_flight_at(fill * admissible))
 
 
 def draw_starts(start_s: Interval, quantile: float, *, seed: int = 5) -> FloatArray:
@@ -128,12 +132,13 @@ def draw_starts(start_s: Interval, quantile: float, *, seed: int = 5) -> FloatAr
 
 def tried_settings(fleet: ElasticFleet, asked: Elasticity) -> list[ScalingSetting]:
     """Return settings of an autoscaler in coarse ticks, the cheapest that keeps the share first, then by the share."""
-    half = (standing_fleet(fleet, share=asked.share).replicas + 1) // 2
+    standing = standing_fleet(fleet, share=asked.share).replicas
     floor = 0 if asked.policy.idle_s is not None else 1
     fills = (1.0,) if asked.target is not None or asked.maximum == 1 else _FILLS
     tried = []
-    for minimum in [asked.minimum] if asked.minimum is not None else sorted({floor, 1, half}):
-        for target in (target_of(asked, fleet.curve, fill=fill) for fill in fills):
+    for minimum in [asked.minimum] if asked.minimum is not None else sorted({floor, 1, (standing + 1) // 2, standing}):
+        for fill in fills[:1] if minimum == standing > 1 else fills:
+            target = target_of(asked, fleet.curve, fill=fill)
             run = _follow(fleet, asked, minimum, target, at=asked.certainty, ticks=_TRIED_TICKS)
             tried.append(_setting(fleet, minimum, target, [run] * 4))
     return sorted(tried, key=lambda one: _order(one, asked.share))

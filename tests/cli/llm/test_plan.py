@@ -469,3 +469,17 @@ def test_ngrams_take_less_time_and_memory_than_a_head(run: Run) -> None:
     # A layer of Qwen3-8B takes 0.19 B parameters, its projection 2 · 4096² = 0.03 B: 0.45 GB in 16 bits.
     assert head["memory"]["weights_bytes"] - ngram["memory"]["weights_bytes"] == pytest.approx(0.45e9, rel=0.1)
     assert ngram["tpot_s"]["expected"] < head["tpot_s"]["expected"]
+
+
+def test_a_nightly_batch_costs_the_hours_in_which_it_runs(run: Run, tmp_path: Path) -> None:
+    """By hand: awake are 4 of 24 hours, and 5 min of idling, a start and 2 min of ticks a day at most."""
+    week = tmp_path / "week.yaml"
+    week.write_text(f"day: {[0, 0, 1, 1, 1, 1, *[0] * 18]}\nrequests_per_day: 14400\n")
+    found = run(*ONE_GPU, "--load", week, "--compare-ways", "--max-ttft", "10min", "--storage", "2GB/s", "--json")
+    ways = json.loads(found.stdout)["ways"]
+    assert ways["peak_per_s"] == 1.0
+    costs = {way["way"]: way["usd_per_month"]["expected"] for way in ways["costs"] if way["usd_per_month"]}
+    assert costs["standing"] == pytest.approx(64.0 * 730)  # the fixture's machine of 8 H100
+    assert 4 / 24 <= costs["autoscaled"] / costs["standing"] <= (4 + 10 / 60) / 24
+    (standing,) = (curve for curve in ways["curves"] if curve["way"] == "standing")
+    assert [usd for _, usd in standing["points"]] == sorted(usd for _, usd in standing["points"])
