@@ -1,6 +1,8 @@
 """Parameters by family against transformers' own models, built small and without memory."""
 
 import importlib.util
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -27,6 +29,14 @@ LATENT = {
     **MOE, "first_k_dense_replace": 1, "q_lora_rank": 64, "kv_lora_rank": 32, "qk_nope_head_dim": 32,
     "qk_rope_head_dim": 16, "v_head_dim": 32, "n_group": 1, "topk_group": 1, "n_shared_experts": 1,
 }  # fmt: skip
+
+
+def published(model: str) -> dict[str, Any]:
+    """Return the configuration of a model of the catalogue, whose layers are those of its real size."""
+    config = json.loads((Path(__file__).parents[3] / "capplan" / "llm_models" / f"{model}.json").read_text())["config"]
+    return {name: value for name, value in config.items() if name not in ("model_type", "torch_dtype")}
+
+
 GPT = {"n_embd": 256, "n_layer": 6, "n_head": 8}
 INDEX = {"index_n_heads": 4, "index_head_dim": 32, "index_topk": 64}
 KDA = {"linear_num_heads": 4, "linear_head_dim": 32, "linear_conv_kernel_dim": 4, "mlp_layer_types": None}
@@ -66,6 +76,7 @@ CASES: list[tuple[str, dict[str, Any]]] = [
                           "layer_types": ["mamba", "mamba", "attention"] * 2}),
     ("granitemoehybrid", {"num_local_experts": 0, "shared_intermediate_size": 128, "mamba_n_heads": 16,
                           "mamba_d_head": 32, "layer_types": ["mamba", "mamba", "attention"] * 2}),
+    ("granitemoehybrid", published("granite-4.0-h-small")),
     ("minimax_m3_vl_text", {**MOE, **BLOCKS, "mlp_layer_types": ["dense"] + ["sparse"] * 5,
                             "layer_types": ["full_attention"] + ["minimax_m3_sparse"] * 5}),
     ("llama", {"attention_bias": True, "mlp_bias": True}),
