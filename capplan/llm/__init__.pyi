@@ -991,7 +991,7 @@ def train_memory(
 
     Args:
         model: A name of `capplan llm models`, ORG/NAME of the Hugging Face Hub, hf:config.json, hf:FOLDER, FILE.gguf; or none, where config names it.
-        config: A file of axolotl, TRL, LLaMA-Factory, torchtune, torchtitan, DeepSpeed or accelerate, or a shell script of Megatron, whose settings are taken; repeatable. Options other than their default win.
+        config: A file of axolotl, TRL, LLaMA-Factory, unsloth, torchtune, torchtitan, MaxText, DeepSpeed or accelerate, or a shell script of Megatron, whose settings are taken; repeatable. Options other than their default win.
         gpu: Exact id or alias of a GPU.
         method: Train all parameters, or adapters beside a frozen base.
         objective: What it is trained for: next tokens, rewards or preferences of pairs, or generated samples.
@@ -1093,7 +1093,7 @@ def train_estimate(
 
     Args:
         model: A name of `capplan llm models`, ORG/NAME of the Hugging Face Hub, hf:config.json, hf:FOLDER, FILE.gguf; or none, where config names it.
-        config: A file of axolotl, TRL, LLaMA-Factory, torchtune, torchtitan, DeepSpeed or accelerate, or a shell script of Megatron, whose settings are taken; repeatable. Options other than their default win.
+        config: A file of axolotl, TRL, LLaMA-Factory, unsloth, torchtune, torchtitan, MaxText, DeepSpeed or accelerate, or a shell script of Megatron, whose settings are taken; repeatable. Options other than their default win.
         gpu: Exact id or alias of a GPU.
         method: Train all parameters, or adapters beside a frozen base.
         objective: What it is trained for: next tokens, rewards or preferences of pairs, or generated samples.
@@ -1200,7 +1200,7 @@ def train_plan(
 
     Args:
         model: A name of `capplan llm models`, ORG/NAME of the Hugging Face Hub, hf:config.json, hf:FOLDER, FILE.gguf; or none, where config names it.
-        config: A file of axolotl, TRL, LLaMA-Factory, torchtune, torchtitan, DeepSpeed or accelerate, or a shell script of Megatron, whose settings are taken; repeatable. Options other than their default win.
+        config: A file of axolotl, TRL, LLaMA-Factory, unsloth, torchtune, torchtitan, MaxText, DeepSpeed or accelerate, or a shell script of Megatron, whose settings are taken; repeatable. Options other than their default win.
         method: Train all parameters, or adapters beside a frozen base.
         objective: What it is trained for: next tokens, rewards or preferences of pairs, or generated samples.
         completion_len: Tokens of a sequence that grpo and ppo generate; the rest is the prompt.

@@ -36,8 +36,9 @@ class TrainedModelFields(LanguageModelFields):
         Meta(max_length=8),
         Option(
             is_usual=True,
-            help="A file of axolotl, TRL, LLaMA-Factory, torchtune, torchtitan, DeepSpeed or accelerate, or a shell "
-            "script of Megatron, whose settings are taken; repeatable. Options other than their default win.",
+            help="A file of axolotl, TRL, LLaMA-Factory, unsloth, torchtune, torchtitan, MaxText, DeepSpeed or "
+            "accelerate, or a shell script of Megatron, whose settings are taken; repeatable. Options other than their "
+            "default win.",
             topic=Topic.MODEL, metavar="FILE", doors=HERE,
         ),
     ] = ()  # fmt: skip

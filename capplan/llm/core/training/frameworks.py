@@ -151,8 +151,8 @@ def _megatron(
 
 FRAMEWORKS = (
     _megatron("megatron", release="Megatron-Core 0.12", launch="megatron"),
-    _megatron("nemo", release="NeMo 24.07 to 25.04", gradient_bytes=2.0, checkpoints_aside=True),
-    _megatron("megatron-bridge", release="Megatron-Bridge 0.2", gradient_bytes=2.0),
+    _megatron("nemo", release="NeMo 24.07 to 25.04", gradient_bytes=2.0, checkpoints_aside=True, launch="bridge"),
+    _megatron("megatron-bridge", release="Megatron-Bridge 0.2", gradient_bytes=2.0, launch="bridge"),
     _megatron("primus", release="Primus 25.9 on ROCm 7", overlaps_tensor=False),
     TrainingFramework(
         name="megatron-deepspeed", family=Family.MEGATRON, states=States.MASTER, gradient_bytes=6.0, fuses_norm=True,
@@ -170,11 +170,7 @@ FRAMEWORKS = (
         name="fsdp1", family=Family.FSDP, states=States.AUTOCAST, fuses_norm=True, release="PyTorch 2.1 FSDP1",
     ),
     TrainingFramework(
-        name="composer",
-        family=Family.FSDP,
-        states=States.AUTOCAST,
-        fuses_norm=True,
-        loss_in_place=True,
+        name="composer", family=Family.FSDP, states=States.AUTOCAST, fuses_norm=True, loss_in_place=True,
         release="llm-foundry 2023 to 2025",
     ),
     TrainingFramework(
@@ -236,13 +232,14 @@ FRAMEWORKS = (
     ),
     TrainingFramework(
         name="unsloth", family=Family.UNSLOTH, states=States.AUTOCAST, fuses_norm=True, fuses_activation=True,
-        fuses_loss=True, keeps_no_logits=True, recomputes=True, release="unsloth 2026",
+        fuses_loss=True, keeps_no_logits=True, recomputes=True, release="unsloth 2026", launch="unsloth",
         # Cut cross entropy (Apple, arXiv 2411.09009) computes logits by tiles since 2024.11.
         earlier=(EarlierReleases(before="2024.11", before_month="2024-11", facts={"keeps_no_logits": False}),),
     ),
     TrainingFramework(
         name="xla", family=Family.XLA, states=States.AUTOCAST, fuses_norm=True, fuses_activation=True,
         tunes_attention=True, compiles=True, recomputes=True, checkpoints_aside=True, release="MaxText and PaxML 2024",
+        launch="maxtext",
     ),
 )  # fmt: skip
 """The frameworks that are known, each with the release that its facts were read of."""

@@ -48,6 +48,9 @@ def launch_config(job: TrainingJob) -> str | None:
         "torchtune": _torchtune,
         "axolotl": _axolotl,
         "accelerate": _accelerate,
+        "bridge": _bridge,
+        "maxtext": _maxtext,
+        "unsloth": _unsloth,
     }
     return writers[job.framework.launch](job) if job.framework.launch else None
 
@@ -65,23 +68,22 @@ def _nodes(job: TrainingJob) -> tuple[int, int]:
     return -(-layout.gpus // per_node), per_node
 
 
-_EVERY_SERVER = "run it on each of the {} servers, with MASTER_ADDR, the name of the first"
-
-
 def _several(job: TrainingJob) -> list[str]:
     """Return the comment that tells where a command runs; none for one server."""
     nodes, _ = _nodes(job)
-    return [f"# {_EVERY_SERVER.format(nodes)}"] if nodes > 1 else []
+    return [f"# run it on each of the {nodes} servers, with MASTER_ADDR, the name of the first"] if nodes > 1 else []
 
 
 def _torchrun(job: TrainingJob, *, word: str = "torchrun") -> str:
     """Return torchrun's words; several servers meet at the first one, which gives them their ranks."""
     nodes, per_node = _nodes(job)
     words = f"{word} --nnodes {nodes} --nproc-per-node {per_node}"
-    return f"{words} {_RENDEZVOUS}" if nodes > 1 else words
+    meet = ' --rdzv-id train --rdzv-backend c10d --rdzv-endpoint "$MASTER_ADDR:29500"'
+    return words + meet * (nodes > 1)
 
 
-_RENDEZVOUS = '--rdzv-id train --rdzv-backend c10d --rdzv-endpoint "$MASTER_ADDR:29500"'
+def _command(job: TrainingJob, head: str, words: list[str]) -> str:
+    return "\n".join([head, *_several(job), " \\\n  ".join(words)]) + "\n"
 
 
 def _torchtitan(job: TrainingJob) -> str:
@@ -118,7 +120,7 @@ def _torchtitan(job: TrainingJob) -> str:
     head = f"# {job.architecture.name}, torchtitan 0.3: name your model's MODULE and CONFIG, such as llama3 llama3_8b"
     if job.compute in (Compute.FP8, Compute.MXFP8, Compute.NVFP4):
         head += f",\n# with a CONFIG whose converters make its linear layers {job.compute.value}"
-    return "\n".join([head, *_several(job), " \\\n  ".join(words)]) + "\n"
+    return _command(job, head, words)
 
 
 def _megatron(job: TrainingJob) -> str:
@@ -135,10 +137,8 @@ def _megatron(job: TrainingJob) -> str:
         f"--global-batch-size {job.global_batch}",
         f"--seq-length {job.sequence_tokens}",
     ]
-    if (half := _half(job)) is not None:
-        words.append(f"--{half}")
-    if layout.tensor > 1:
-        words.append("--sequence-parallel")
+    words += [f"--{half}"] if (half := _half(job)) else []
+    words += ["--sequence-parallel"] * (layout.tensor > 1)
     if layout.virtual > 1:
         words.append(f"--num-layers-per-virtual-pipeline-stage {layers // (layout.pipeline * layout.virtual)}")
     if layout.expert > 1:
@@ -154,19 +154,16 @@ def _megatron(job: TrainingJob) -> str:
         words.append(f"--recompute-granularity selective --recompute-modules {modules}")
     if job.compute in (Compute.FP8, Compute.MXFP8):
         words.append("--fp8-format hybrid" + (" --fp8-recipe mxfp8" if job.compute is Compute.MXFP8 else ""))
-    if job.compute is Compute.NVFP4:
-        words.append("--fp4-format e2m1")
-    if Offloaded.OPTIMIZER in job.offloaded:
-        words.append("--optimizer-cpu-offload")
+    words += ["--fp4-format e2m1"] * (job.compute is Compute.NVFP4)
+    words += ["--optimizer-cpu-offload"] * (Offloaded.OPTIMIZER in job.offloaded)
     if job.optimizer in (OptimizerRecipe.SGD, OptimizerRecipe.MUON):
         words.append(f"--optimizer {job.optimizer.value}")
     head = [
         f"# {job.architecture.name}, Megatron-Core 0.16: add your tokenizer, data and learning rate"
         f"{', and --rotary-base of its config.json' if job.architecture.rope_dim else ''}",
         *(f"# left to you: {what}" for what in dict.fromkeys(_beyond_megatron(job.architecture))),
-        *_several(job),
     ]
-    return "\n".join([*head, " \\\n  ".join(words)]) + "\n"
+    return _command(job, "\n".join(head), words)
 
 
 def _megatron_model(model: Architecture) -> Iterator[str]:
@@ -266,20 +263,94 @@ def _torchtune(job: TrainingJob) -> str:
         ]
     if job.optimizer in _TUNE_OPTIMIZERS:
         words.append(f"optimizer._component_={_TUNE_OPTIMIZERS[job.optimizer]}")
-    if job.optimizer_in_backward:
-        words.append("optimizer_in_bwd=True clip_grad_norm=null")
-    if Offloaded.ACTIVATIONS in job.offloaded:
-        words.append("enable_activation_offloading=True")
-    if {Offloaded.OPTIMIZER, Offloaded.PARAMETERS} & job.offloaded and not single:
-        words.append("fsdp_cpu_offload=True")
-    if job.layout.keep_gathered:
-        words.append("fsdp_reshard_after_forward=False")
+    words += ["optimizer_in_bwd=True clip_grad_norm=null"] * job.optimizer_in_backward
+    words += ["enable_activation_offloading=True"] * (Offloaded.ACTIVATIONS in job.offloaded)
+    is_moved = bool({Offloaded.OPTIMIZER, Offloaded.PARAMETERS} & job.offloaded)
+    words += ["fsdp_cpu_offload=True"] * (is_moved and not single)
+    words += ["fsdp_reshard_after_forward=False"] * job.layout.keep_gathered
     kind = "full" if is_full else "lora" if job.base is BaseFormat.BF16 else "qlora"
     head = (
         f"# {job.architecture.name}, torchtune 0.6: name your model's CONFIG of `tune ls`, such as "
         f"llama3_1/8B_{kind}{'_single_device' if single else ''}"
     )
-    return "\n".join([head, *_several(job), " \\\n  ".join(words)]) + "\n"
+    return _command(job, head, words)
+
+
+def _bridge(job: TrainingJob) -> str:
+    """Return overrides of a recipe of Megatron-Bridge, which NeMo's language models are trained by since 2025."""
+    layout = job.layout
+    words = [
+        f"{_torchrun(job)} scripts/training/run_recipe.py --recipe RECIPE",
+        f"--dataset {'llm-finetune' if job.is_adapted else 'llm-pretrain'}",
+        f"dataset.seq_length={job.sequence_tokens} model.seq_length={job.sequence_tokens}",
+        f"train.micro_batch_size={job.micro_batch} train.global_batch_size={job.global_batch}",
+        f"model.tensor_model_parallel_size={layout.tensor} model.sequence_parallel={layout.tensor > 1}",
+        f"model.pipeline_model_parallel_size={layout.pipeline} model.context_parallel_size={layout.context}",
+        f"ddp.use_distributed_optimizer={layout.shard is not Shard.NONE}",
+    ]
+    words += [f"model.virtual_pipeline_model_parallel_size={layout.virtual}"] * (layout.virtual > 1)
+    experts = f"model.expert_model_parallel_size={layout.expert}"
+    words += [f"{experts} model.expert_tensor_parallel_size={layout.expert_tensor}"] * (layout.expert > 1)
+    if job.recompute is Recompute.FULL:
+        words.append("model.recompute_granularity=full model.recompute_method=uniform model.recompute_num_layers=1")
+    elif job.recompute is Recompute.NONE:
+        words.append("model.recompute_granularity=null")
+    else:
+        modules = "core_attn" if job.recompute is Recompute.ATTENTION else "layernorm,mlp"
+        words.append(f"model.recompute_granularity=selective 'model.recompute_modules=[{modules}]'")
+    words += [f"peft.dim={job.adapter.rank}"] * job.is_adapted
+    words += ["optimizer.optimizer_cpu_offload=True"] * (Offloaded.OPTIMIZER in job.offloaded)
+    kind = "peft" if job.is_adapted else "pretrain"
+    head = (
+        f"# {job.architecture.name}, Megatron-Bridge 0.3: name its RECIPE, such as llama31_8b_{kind}_config, whose "
+        f"formats\n# are to be {job.compute.value}, and add your data"
+    )
+    return _command(job, head, words)
+
+
+def _maxtext(job: TrainingJob) -> str:
+    """Return overrides of MaxText's base configuration; a device's batch is its share of a rank's."""
+    layout = job.layout
+    is_sharded = layout.shard is Shard.ZERO3
+    policy = {Recompute.NONE: "minimal_with_context", Recompute.FULL: "full"}.get(job.recompute, "minimal")
+    words = [
+        "python3 -m MaxText.train src/MaxText/configs/base.yml model_name=MODEL run_name=NAME",
+        f"per_device_batch_size={job.micro_batch * layout.data / layout.gpus:g}",
+        f"gradient_accumulation_steps={job.accumulation}",
+        f"max_target_length={job.sequence_tokens}",
+        f"ici_data_parallelism={1 if is_sharded else layout.data}",
+        f"ici_fsdp_parallelism={layout.data if is_sharded else 1}",
+        f"ici_tensor_parallelism={layout.tensor} ici_context_parallelism={layout.context}",
+        f"ici_pipeline_parallelism={layout.pipeline} ici_expert_parallelism={layout.expert}",
+        f"remat_policy={policy}",
+    ]
+    words += ["quantization=fp8"] * (job.compute is Compute.FP8)
+    words += ["optimizer_memory_host_offload=True"] * (Offloaded.OPTIMIZER in job.offloaded)
+    words += ["parameter_memory_host_offload=True"] * (Offloaded.PARAMETERS in job.offloaded)
+    head = f"# {job.architecture.name}, MaxText: name its MODEL (src/MaxText/configs/models); hardware=gpu on GPUs"
+    return _command(job, head, words)
+
+
+def _unsloth(job: TrainingJob) -> str:
+    names = [name for target in job.adapter.targets for name in _PEFT_NAMES[target]]
+    lines = [
+        "# unsloth train --config train.yaml",
+        *["# it trains on one GPU and with adamw-8bit alone: another job needs a script of your own"]
+        * (job.layout.gpus > 1 or job.optimizer is not OptimizerRecipe.ADAMW_8BIT),
+        f"model: {job.architecture.publisher_id or f'REPOSITORY  # of {job.architecture.name}'}",
+        "data:",
+        "  dataset: YOUR_DATASET",
+        "training:",
+        f"  training_type: {'lora' if job.is_adapted else 'full'}",
+        f"  max_seq_length: {job.sequence_tokens}",
+        f"  load_in_4bit: {str(job.base in (BaseFormat.NF4, BaseFormat.NF4_DQ)).lower()}",
+        f"  batch_size: {job.micro_batch}",
+        f"  gradient_accumulation_steps: {job.accumulation}",
+        f"  gradient_checkpointing: {'unsloth' if job.recompute is Recompute.FULL else 'none'}",
+    ]
+    if job.is_adapted:
+        lines += ["lora:", f"  lora_r: {job.adapter.rank}", f"  target_modules: {','.join(names)}"]
+    return "\n".join(lines) + "\n"
 
 
 def _axolotl(job: TrainingJob) -> str:
