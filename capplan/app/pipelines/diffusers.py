@@ -12,117 +12,9 @@ from capplan.errors import UsageError
 from capplan.files import is_file
 from capplan.probe.diffusers_index import PREFIX, DiffusersIndex, find_index, is_known
 from capplan.probe.target.hub_names import is_pipeline
+from capplan.specs.denoisers import Denoiser, load_denoisers
 from capplan.specs.pipeline_file import KNOWN_PREFIX, SUFFIXES, known_file, known_names, read_pipeline
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Denoiser:
-    """How diffusers calls a class of denoiser.
-
-    Attributes:
-        inputs: templates of inputs; names of the configuration stand for its numbers.
-        tokens: the lengths of the sequences that its attention sees; GPUs share them.
-        text_tokens: what prompts are padded to where the folder does not say, by text encoder.
-        parameters: height, width, frames and steps of the pipeline in diffusers.
-        joint: the length of the sequence of image and text together.
-        guidance: whether the pipeline runs guidance as one batch ("together"), in two passes ("apart"), or not.
-    """
-
-    inputs: tuple[str, ...]
-    tokens: tuple[str, ...]
-    text_tokens: tuple[int, ...]
-    parameters: Mapping[str, int]
-    guidance: str = "together"
-    joint: str = "image_tokens + text"
-
-
-_IMAGE = {"height": 1024, "width": 1024}
-_LATENT = "Nx{in_channels}x{latent_height}x{latent_width}"
-_VIDEO_LATENT = "Nx{in_channels}x{latent_frames}x{latent_height}x{latent_width}"
-_GRID = "(latent_height // patch) * (latent_width // patch)"
-_VIDEO_GRID = f"ceil(latent_frames / patch_t) * {_GRID}"
-
-_OF_CAPTIONS = _Denoiser(
-    inputs=(
-        f"hidden_states={_LATENT}", "encoder_hidden_states=Nx{text}x{caption_channels}", "timestep=N",
-        "encoder_attention_mask=Nx{text}",
-    ),
-    tokens=(_GRID,),
-    text_tokens=(300,),
-    parameters={**_IMAGE, "steps": 20},
-)  # fmt: skip
-"""What Sana and PixArt take alike."""
-_DENOISERS: Mapping[str, _Denoiser] = {
-    "FluxTransformer2DModel": _Denoiser(
-        inputs=(
-            "hidden_states=Nx{image_tokens}x{in_channels}", "encoder_hidden_states=Nx{text}x{joint_attention_dim}",
-            "pooled_projections=Nx{pooled_projection_dim}", "timestep=N", "img_ids=Nx{image_tokens}x3",
-            "txt_ids=Nx{text}x3", "guidance=N",
-        ),
-        tokens=("(latent_height // 2) * (latent_width // 2)",),
-        text_tokens=(77, 512),
-        parameters={**_IMAGE, "steps": 28},
-        guidance="distilled",
-    ),
-    "SD3Transformer2DModel": _Denoiser(
-        inputs=(
-            f"hidden_states={_LATENT}", "encoder_hidden_states=Nx{text + 77}x{joint_attention_dim}",
-            "pooled_projections=Nx{pooled_projection_dim}", "timestep=N",
-        ),
-        tokens=(_GRID,),
-        text_tokens=(77, 77, 256),
-        parameters={**_IMAGE, "steps": 28},
-        joint="image_tokens + text + 77",  # CLIP's prompt stands before T5's
-    ),
-    "SanaTransformer2DModel": _OF_CAPTIONS,
-    "PixArtTransformer2DModel": _OF_CAPTIONS,
-    "HunyuanDiT2DModel": _Denoiser(
-        inputs=(
-            f"hidden_states={_LATENT}", "timestep=N", "encoder_hidden_states=Nx77x{cross_attention_dim}",
-            "text_embedding_mask=Nx77", "encoder_hidden_states_t5=Nx{text}x{cross_attention_dim_t5}",
-            "text_embedding_mask_t5=Nx{text}", "image_meta_size=Nx6", "style=int64:N",
-            "image_rotary_emb__0=Nx{image_tokens}x{attention_head_dim}",
-            "image_rotary_emb__1=Nx{image_tokens}x{attention_head_dim}",
-        ),
-        tokens=(_GRID,),
-        text_tokens=(77, 256),
-        parameters={**_IMAGE, "steps": 50},
-    ),
-    "WanTransformer3DModel": _Denoiser(
-        inputs=(f"hidden_states={_VIDEO_LATENT}", "timestep=int64:N", "encoder_hidden_states=Nx{text}x{text_dim}"),
-        tokens=(_VIDEO_GRID,),
-        text_tokens=(512,),
-        parameters={"height": 480, "width": 832, "frames": 81, "steps": 50},
-        guidance="apart",
-    ),
-    "HunyuanVideoTransformer3DModel": _Denoiser(
-        inputs=(
-            f"hidden_states={_VIDEO_LATENT}", "timestep=int64:N", "encoder_hidden_states=Nx{text}x{text_embed_dim}",
-            "encoder_attention_mask=Nx{text}", "pooled_projections=Nx{pooled_projection_dim}", "guidance=N",
-        ),
-        tokens=(_VIDEO_GRID,),
-        text_tokens=(256, 77),
-        parameters={"height": 720, "width": 1280, "frames": 129, "steps": 50},
-        guidance="distilled",
-    ),
-    "CogVideoXTransformer3DModel": _Denoiser(
-        inputs=(
-            "hidden_states=Nx{ceil(latent_frames / patch_t) * patch_t}x{in_channels}x{latent_height}x{latent_width}",
-            "encoder_hidden_states=Nx{text}x{text_embed_dim}", "timestep=int64:N",
-            "image_rotary_emb__0=Nx{image_tokens}x{attention_head_dim}",
-            "image_rotary_emb__1=Nx{image_tokens}x{attention_head_dim}",
-        ),
-        tokens=(_VIDEO_GRID,),
-        text_tokens=(226,),
-        parameters={"height": 480, "width": 720, "frames": 49, "steps": 50},
-    ),
-    "UNet2DConditionModel": _Denoiser(
-        inputs=(f"sample={_LATENT}", "timestep=N", "encoder_hidden_states=Nx{text}x{cross_attention_dim}"),
-        tokens=(),
-        text_tokens=(77, 77),
-        parameters={"height": 512, "width": 512, "steps": 50},
-    ),
-}  # fmt: skip
 _SDXL_CONDITIONS = ("added_cond_kwargs__text_embeds=Nx1280", "added_cond_kwargs__time_ids=Nx6")
 _DECODED_TEXT = {"LlamaModel": 95, "LlavaForConditionalGeneration": 95}
 """Tokens of the instruction before the prompt, which HunyuanVideo's pipeline cuts from what the encoder returns
@@ -133,11 +25,11 @@ def diffusers_pipeline(words: str) -> Pipeline:
     index = find_index(words)
     name = index.denoiser
     config = index.components[name]
-    known = _DENOISERS.get(str(config.get("_class_name")))
+    known = load_denoisers().get(str(config.get("_class_name")))
     if known is None:
         raise UsageError(
             f"{PREFIX}{index.name}: the inputs of {config.get('_class_name')} are not known; known are "
-            f"{', '.join(_DENOISERS)}. Describe the pipeline in a file, with the inputs of its parts."
+            f"{', '.join(load_denoisers())}. Describe the pipeline in a file, with the inputs of its parts."
         )
     encoders = [component for component in index.components if component.startswith("text_encoder")]
     tokens = {
@@ -194,7 +86,7 @@ def _first(config: Mapping[str, Any]) -> int:
     return int(patch[0]) if isinstance(patch, list) else int(config.get("patch_size_t") or 1)
 
 
-def _denoiser_inputs(known: _Denoiser, config: Mapping[str, Any]) -> tuple[str, ...]:
+def _denoiser_inputs(known: Denoiser, config: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the inputs of a denoiser, without those that its configuration turns off."""
     left_out = {"guidance": not config.get("guidance_embeds", False)}
     left_out["image_rotary_emb__0"] = left_out["image_rotary_emb__1"] = config.get(
