@@ -246,7 +246,7 @@ def _model_report(
         verdict=make_verdict(plan, answer, rows, service=service),
         options=rows,
         refusals=(*infeasible, *(refused[gpu] for gpu in sorted(refused))),
-        tornado=answer.tornado_bars,
+        tornado=tuple(bar.row for bar in answer.tornado_bars),
         picks=_picks(answer),
         roofs=_roofs(plan, rows, gpus),
         measured=tuple(run for run in circumstances.measured if run.model == plan.model.name),

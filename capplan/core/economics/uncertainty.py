@@ -376,17 +376,18 @@ class TornadoRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TornadoBar(TornadoRow):
-    """The effect of the assumption `key`, with the cheapest option at each end."""
+class TornadoBar:
+    """The effect of the assumption `key`."""
 
     key: str
+    row: TornadoRow
 
     @property
     def size_usd(self) -> float:
         """Return how far apart the two ends are; infinite where one of them cannot be met."""
-        if self.cost_low_usd is None or self.cost_high_usd is None:
+        if self.row.cost_low_usd is None or self.row.cost_high_usd is None:
             return math.inf
-        return abs(self.cost_high_usd - self.cost_low_usd)
+        return abs(self.row.cost_high_usd - self.row.cost_low_usd)
 
 
 def sensitivity(
@@ -443,11 +444,11 @@ def _tornado_bar(
         mine = [option for option in ranked if option.key == choice.key]
         costs.append(worth(case, mine[0]) if mine else None)
         winners.append(ranked[0].key if ranked else None)
-    return TornadoBar(
-        key=assumption.key, label=assumption.label, low=assumption.low, value=assumption.value, high=assumption.high,
-        unit=assumption.unit, cost_low_usd=costs[0], cost_high_usd=costs[1],
-        winner_low=winners[0], winner_high=winners[1],
+    row = TornadoRow(
+        label=assumption.label, unit=assumption.unit, low=assumption.low, value=assumption.value, high=assumption.high,
+        cost_low_usd=costs[0], cost_high_usd=costs[1], winner_low=winners[0], winner_high=winners[1],
     )  # fmt: skip
+    return TornadoBar(key=assumption.key, row=row)
 
 
 def switching_price_factor(case: Case, choice: ProcurementOption, runner_up: ProcurementOption | None) -> float | None:
