@@ -44,7 +44,7 @@ class LogForm(ABC):
 
     @abstractmethod
     def read(self, line: bytes, into: Block) -> None:
-        """Append the request of a line."""
+        """Append the request of a line, or raise BrokenLineError, UnrelatedRequest or FailedRequest."""
 
 
 def _time_s(text: str) -> float:

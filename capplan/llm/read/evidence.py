@@ -191,11 +191,7 @@ def _known(names: Mapping[str, Any], name: str, what: str) -> Any:
 
 
 def _serving_row(config: Mapping[str, Any], result: Mapping[str, Any], source: EvidenceSource, name: str) -> Row:
-    """Return a run as a row of a table of serving runs.
-
-    Raises:
-        UnreadableRowError: it is of a kind that is not predicted; the text says which.
-    """
+    """Return a run as a row of a table of serving runs."""
     if config["disagg"]:
         raise UnreadableRowError("prompts and answers are computed on GPUs apart")
     if result["isl"] is None or result["osl"] is None:
