@@ -80,7 +80,20 @@ def find_index(name: str) -> DiffusersIndex:
     models = _catalogue()["models"]
     known = published_name(name)
     if known is not None:
-        return _published(known, models[known])
+        entry = models[known]
+        shared = _catalogue()["components"]
+        components = {
+            component: shared[config]["config"] if isinstance(config, str) else config
+            for component, config in entry["components"].items()
+        }
+        return DiffusersIndex(
+            name=known,
+            pipeline=entry["pipeline"],
+            components=components,
+            parameters=entry["parameters"],
+            text_tokens=entry["text_tokens"],
+            guidance=entry["guidance"],
+        )
     folder = Path(name)
     if is_file(folder / "model_index.json"):
         index = _read(folder / "model_index.json")
@@ -94,22 +107,6 @@ def find_index(name: str) -> DiffusersIndex:
             raise with_nearest(error, on_hub.repository, models) from error
     hint = "For another one, name its repository as ORG/NAME, or a folder with its model_index.json."
     raise UnknownNameError("diffusers pipeline", name, models, hint=hint)
-
-
-def _published(name: str, entry: Mapping[str, Any]) -> DiffusersIndex:
-    shared = _catalogue()["components"]
-    components = {
-        component: shared[config]["config"] if isinstance(config, str) else config
-        for component, config in entry["components"].items()
-    }
-    return DiffusersIndex(
-        name=name,
-        pipeline=entry["pipeline"],
-        components=components,
-        parameters=entry["parameters"],
-        text_tokens=entry["text_tokens"],
-        guidance=entry["guidance"],
-    )
 
 
 def _of_repository(repository: HubRepository) -> DiffusersIndex:

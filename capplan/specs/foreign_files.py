@@ -49,7 +49,16 @@ def read_foreign(path: Path) -> dict[str, str]:
     if len(text) > LARGEST_FILE_BYTES:
         raise SpecError(f"{path}: is longer than {LARGEST_FILE_BYTES:,} bytes, the most that is read.")
     if form == "arguments":
-        return _arguments(path, text)
+        # The options of a script's commands, variables that it sets itself put in; the last of equals counts.
+        try:
+            words = shlex.split(text.replace("\\\n", " "), comments=True)
+        except ValueError as error:
+            raise SpecError(f"{path}: is not a shell script: {str(error).lower()}.") from error
+        variables: dict[str, str] = {}
+        found: dict[str, str] = {}
+        for name, value in _options(words, variables, depth=0):
+            found[name] = value
+        return found
     tree = _parsed(path, text, form)
     if not isinstance(tree, dict):
         raise SpecError(f"{path}: the top level must be keys with values.")
@@ -98,19 +107,6 @@ def _text(value: Any) -> str:
     if isinstance(value, list):
         return ",".join(_text(item) for item in value if not isinstance(item, dict | list))
     return str(value)
-
-
-def _arguments(path: Path, text: str) -> dict[str, str]:
-    """Return the options of a script's commands, variables that it sets itself put in; the last of equals counts."""
-    try:
-        words = shlex.split(text.replace("\\\n", " "), comments=True)
-    except ValueError as error:
-        raise SpecError(f"{path}: is not a shell script: {str(error).lower()}.") from error
-    variables: dict[str, str] = {}
-    found: dict[str, str] = {}
-    for name, value in _options(words, variables, depth=0):
-        found[name] = value
-    return found
 
 
 def _options(words: list[str], variables: dict[str, str], *, depth: int) -> Iterator[tuple[str, str]]:

@@ -46,7 +46,10 @@ def expand_sweep(request: SweepRequest) -> Sweep:
     for model in models:
         refuse_options(model)
     if not request.allow_code:
-        _refuse_code(models, request.file)
+        # Refuse models that are code to import, because a file of data runs none unless that is asked for.
+        for model in models:
+            if model.unknown is None and (request.file is not None or model.is_pipeline) and imports_code(model):
+                raise UsageError(f"{request.file or 'models'}: {code_refusal(f'the model {model.label[:120]!r}')}.")
     prices = load_prices(known, overlays=known.overlays)
     serves = any(isinstance(workload, ServingConditions) for workload in request.definition.workloads)
     metered = any(workload.energy for workload in request.definition.workloads)
@@ -63,25 +66,14 @@ def expand_sweep(request: SweepRequest) -> Sweep:
         rents=cheapest_on_demand(prices.hourly),
         notes=tuple(notes),
     )
-    _refuse_what_nothing_is_asked_of(sweep)
-    return sweep
-
-
-def _refuse_code(models: Iterable[SweepModel], file: Path | None) -> None:
-    """Refuse models that are code to import, because a file of data runs none unless that is asked for."""
-    for model in models:
-        if model.unknown is None and (file is not None or model.is_pipeline) and imports_code(model):
-            raise UsageError(f"{file or 'models'}: {code_refusal(f'the model {model.label[:120]!r}')}.")
-
-
-def _refuse_what_nothing_is_asked_of(sweep: Sweep) -> None:
-    """Raise a UsageError for a model without a workload."""
+    # Raise a UsageError for a model without a workload.
     for model in sweep.models:
         if not sweep.workloads_of(model):
             if model.unknown is not None:
                 raise UsageError(model.unknown)
             what = "{mode: serving, concurrency: [1, 32]}" if model.is_served else "{batch: [1, 32]}"
             raise UsageError(f"models: nothing is asked of {model.label}; add a workload such as {what}.")
+    return sweep
 
 
 def _gpus(entry: GpuEntry, known: Gpus) -> Iterator[tuple[GpuSpec, str]]:
@@ -143,7 +135,17 @@ def _expanded(entry: ModelEntry, beside: Path | None, *, within: tuple[Path, ...
         listed = Path(words).resolve()
         if listed in within:
             raise UsageError(f"models: the list {words} names itself; remove that line.")
-        for line in _lines(Path(words)):
+        path = Path(words)
+        try:
+            text = read_file(path, at_most=MAX_FILE_BYTES).decode()
+        except (OSError, UnicodeDecodeError) as error:
+            raise UsageError(f"models: cannot read the list {path}: {error}.") from error
+        if len(text) > MAX_FILE_BYTES:
+            raise UsageError(f"models: the list {path} is longer than {MAX_FILE_BYTES:,} bytes, the most that is read.")
+        lines = [line.partition("#")[0].strip() for line in text.splitlines()]
+        if not any(lines):
+            raise UsageError(f"models: the list {path} names no models; write one a line.")
+        for line in [line for line in lines if line]:
             yield from _expanded(replace(entry, words=line), beside, within=(*within, listed))
     elif any(sign in words for sign in "*?["):
         yield from (replace(entry, words=name) for name in _matches(words, beside))
@@ -168,19 +170,6 @@ def _traces_in(folder: Path) -> list[Path]:
             f"models: the folder {folder} holds no traces; `capplan trace MODEL -o FILE.trace.json` makes one."
         )
     return found
-
-
-def _lines(path: Path) -> list[str]:
-    try:
-        text = read_file(path, at_most=MAX_FILE_BYTES).decode()
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"models: cannot read the list {path}: {error}.") from error
-    if len(text) > MAX_FILE_BYTES:
-        raise UsageError(f"models: the list {path} is longer than {MAX_FILE_BYTES:,} bytes, the most that is read.")
-    lines = [line.partition("#")[0].strip() for line in text.splitlines()]
-    if not any(lines):
-        raise UsageError(f"models: the list {path} names no models; write one a line.")
-    return [line for line in lines if line]
 
 
 def _matches(pattern: str, beside: Path | None) -> list[str]:

@@ -232,17 +232,13 @@ def default_memory_bytes(workers: int) -> int | None:
     free = free_memory_bytes()
     if free is None:
         return None
-    limits = [free, *_group_limits()]
-    return int(_SHARE_OF_MEMORY * min(limits) / workers)
-
-
-def _group_limits() -> list[int]:
-    """Return the memory limits that the control groups of this machine state. [bytes]"""
+    # The memory limits that the control groups of this machine state. [bytes]
     limits = []
     for name in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
         with suppress(OSError, ValueError):
             limits.append(int(Path(name).read_text()))
-    return limits
+    limits = [free, *limits]
+    return int(_SHARE_OF_MEMORY * min(limits) / workers)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -254,11 +254,24 @@ class _Rewriting:
             module = self.flow.ops[group[-1]].module
             calls.append((kernel, Op(kernel=0, module=module, reads=reads, writes=writes, calls=1)))
         kernels, ops = distinct_kernels(calls)
+        # Births and deaths in the new order; storages that live inside one kernel get no size.
+        end = len(self.source.ops)
+        first, last = first_and_last_use(ops)
+        born = {storage for op in self.flow.ops for storage in op.writes}
+        placed: list[Storage] = []
+        for storage, facts in enumerate(self.source.storages):
+            death = len(ops) if facts.death >= end else last.get(storage, 0)
+            if facts.birth < 0 or storage not in born:
+                placed.append(replace(facts, birth=-1, death=max(death, 0)))
+            elif storage in first:
+                placed.append(replace(facts, birth=first[storage], death=death))
+            else:
+                placed.append(replace(facts, size_bytes=Affine(0), birth=0, death=0))
         return replace(
             self.source,
             kernels=kernels,
             ops=ops,
-            storages=self._storages(ops),
+            storages=tuple(placed),
             phases=self._phases(place, len(ops)),
         )
 
@@ -310,16 +323,7 @@ class _Rewriting:
         reading = [operand for operands in read.values() for operand in operands]
         operands = [(operand, storage) for storage in read for operand in self._distinct(storage, read[storage])]
         largest = max((operand.distinct_elements(self.batch) for operand in (*written.values(), *reading)), default=1)
-        fused = Kernel(
-            name=FUSED,
-            inputs=tuple(operand for operand, _ in operands),
-            outputs=tuple(written.values()),
-            attributes=self._held(inside, max(1, largest)),
-        )
-        return fused, tuple(storage for _, storage in operands), tuple(written)
-
-    def _held(self, inside: _Contents, largest: int) -> dict[str, int]:
-        """Count a kernel's operators by their parts, and its instructions per element of the largest operand."""
+        # Count a kernel's operators by their parts, and its instructions per element of the largest operand.
         holds: dict[str, int] = defaultdict(int)
         for index in inside.computed:
             kernel = self.source.kernels[self.flow.ops[index].kernel]
@@ -330,8 +334,14 @@ class _Rewriting:
         attributes = {name: holds[name] for name in (*(part.value for part in FusedRole), ACROSS) if name in holds}
         if not any(self.flow.depends[index] for index in inside.group):
             attributes[WEIGHT_ONLY] = 1
-        attributes[ARITHMETIC] = round(sum(self._instructions(index) for index in inside.computed) / largest)
-        return attributes
+        attributes[ARITHMETIC] = round(sum(self._instructions(index) for index in inside.computed) / max(1, largest))
+        fused = Kernel(
+            name=FUSED,
+            inputs=tuple(operand for operand, _ in operands),
+            outputs=tuple(written.values()),
+            attributes=attributes,
+        )
+        return fused, tuple(storage for _, storage in operands), tuple(written)
 
     def _instructions(self, index: int) -> float:
         return arithmetic(self.source.kernels[self.flow.ops[index].kernel], self.batch)
@@ -355,22 +365,6 @@ class _Rewriting:
             kept.append(operand)
             covered += moved
         return kept
-
-    def _storages(self, ops: Sequence[Op]) -> tuple[Storage, ...]:
-        """Return births and deaths in the new order; storages that live inside one kernel get no size."""
-        end = len(self.source.ops)
-        first, last = first_and_last_use(ops)
-        born = {storage for op in self.flow.ops for storage in op.writes}
-        placed: list[Storage] = []
-        for storage, facts in enumerate(self.source.storages):
-            death = len(ops) if facts.death >= end else last.get(storage, 0)
-            if facts.birth < 0 or storage not in born:
-                placed.append(replace(facts, birth=-1, death=max(death, 0)))
-            elif storage in first:
-                placed.append(replace(facts, birth=first[storage], death=death))
-            else:
-                placed.append(replace(facts, size_bytes=Affine(0), birth=0, death=0))
-        return tuple(placed)
 
     def _phases(self, place: dict[int, int], end: int) -> tuple[Phase, ...]:
         skipped = len(self.source.ops) - len(self.flow.ops)

@@ -87,7 +87,20 @@ class Packing:
 
 def pack(tenants: Sequence[Tenant], *, budget_bytes: float, profiles: Sequence[MigProfile] = ()) -> Packing:
     """Place services on as few GPUs as first-fit finds, by time and by MIG, and keep the fewer; slices where equal."""
-    by_time = _pack_by_time(tenants, budget_bytes)
+    bins: list[list[Tenant]] = []
+    for tenant in _largest_first(tenants):
+        for members in bins:
+            if _hold_together([*members, tenant], budget_bytes):
+                members.append(tenant)
+                break
+        else:
+            bins.append([tenant])
+    by_time = Packing(
+        gpu=tenants[0].sizing.gpu,
+        sharing=Sharing.TIME,
+        whole=_whole(tenants),
+        shared=tuple(tuple(_share(member, members) for member in members) for members in bins),
+    )
     if not profiles or sum(bool(tenant.rest_per_s) for tenant in tenants) < 2:
         return by_time
     sliced = _pack_by_slices(tenants, budget_bytes, profiles)
@@ -107,23 +120,6 @@ def _busy(tenant: Tenant) -> float:
     """Return the share of a GPU's time that a rest's full batches take."""
     operation = tenant.sizing.operating_point
     return tenant.rest_per_s * tenant.sizing.batch_latency_s.expected / operation.largest_batch
-
-
-def _pack_by_time(tenants: Sequence[Tenant], budget_bytes: float) -> Packing:
-    bins: list[list[Tenant]] = []
-    for tenant in _largest_first(tenants):
-        for members in bins:
-            if _hold_together([*members, tenant], budget_bytes):
-                members.append(tenant)
-                break
-        else:
-            bins.append([tenant])
-    return Packing(
-        gpu=tenants[0].sizing.gpu,
-        sharing=Sharing.TIME,
-        whole=_whole(tenants),
-        shared=tuple(tuple(_share(member, members) for member in members) for members in bins),
-    )
 
 
 def _hold_together(members: Sequence[Tenant], budget_bytes: float) -> bool:

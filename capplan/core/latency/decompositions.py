@@ -33,7 +33,17 @@ def unfused_attention(kernel: Kernel, workload: Workload, batch: int) -> list[di
     products copy strided operands, and heads are gathered again at the end.
     """
     if workload.framework.is_engine:
-        return _engines_attention(kernel, batch)
+        # List the rows of softmax(q kᵀ) v in an engine without fused attention: two products, and what lies between.
+        query, key = kernel.inputs[0].shape_at(batch), kernel.inputs[1].shape_at(batch)
+        groups, queries, keys, width = prod(query[:-2]), query[-2], key[-2], query[-1]
+        item = max(ITEM_BYTES[kernel.inputs[0].dtype], 2.0)
+        use = PeakUse.MATMUL_32 if item == 4 else PeakUse.HALF
+        rows = [
+            _product(use, groups=groups, m=queries, n=keys, k=width, item=item),
+            _elementwise(kinds.FUSED_SOFTMAX, float(groups) * queries * keys, item=item),
+            _product(use, groups=groups, m=queries, n=width, k=keys, item=item),
+        ]
+        return [{**row, "path": AttentionPath.UNFUSED} for row in rows]
     query, key = kernel.inputs[0].shape_at(batch), kernel.inputs[1].shape_at(batch)
     groups, queries, keys, width = prod(query[:-2]), query[-2], key[-2], query[-1]
     stored = ITEM_BYTES[kernel.inputs[0].dtype]
@@ -57,20 +67,6 @@ def unfused_attention(kernel: Kernel, workload: Workload, batch: int) -> list[di
     rows.append(_elementwise(kinds.COPY, float(groups) * queries * width, item=item))
     if kernel.attributes.get("has_mask"):
         rows.append(_elementwise(kinds.ADD, scores, item=item))
-    return [{**row, "path": AttentionPath.UNFUSED} for row in rows]
-
-
-def _engines_attention(kernel: Kernel, batch: int) -> list[dict[str, Any]]:
-    """List the rows of softmax(q kᵀ) v in an engine without fused attention: two products, and what lies between."""
-    query, key = kernel.inputs[0].shape_at(batch), kernel.inputs[1].shape_at(batch)
-    groups, queries, keys, width = prod(query[:-2]), query[-2], key[-2], query[-1]
-    item = max(ITEM_BYTES[kernel.inputs[0].dtype], 2.0)
-    use = PeakUse.MATMUL_32 if item == 4 else PeakUse.HALF
-    rows = [
-        _product(use, groups=groups, m=queries, n=keys, k=width, item=item),
-        _elementwise(kinds.FUSED_SOFTMAX, float(groups) * queries * keys, item=item),
-        _product(use, groups=groups, m=queries, n=width, k=keys, item=item),
-    ]
     return [{**row, "path": AttentionPath.UNFUSED} for row in rows]
 
 

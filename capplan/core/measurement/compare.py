@@ -96,28 +96,24 @@ def find_answer(points: Iterable[Point], question: FailedMeasurement) -> Kept:
         is_settled = isinstance(point, Measurement) or point.kind is MeasurementFailure.OUT_OF_MEMORY
         if not is_settled or _key(point) != _key(question):
             continue
-        differences = _differences(point, question)
+        before, now = point.device, question.device
+        pairs: dict[str, tuple[object, object]] = {
+            "device": ((before.name, before.kind), (now.name, now.kind)),
+            "torch": (before.torch, now.torch),
+            "driver": ((before.driver, before.cuda, before.cudnn), (now.driver, now.cuda, now.cudnn)),
+            "power limit": (before.power_limit_w, now.power_limit_w),
+            "threads": (before.threads, now.threads),
+            "model source": (point.model.source_sha256, question.model.source_sha256),
+            "library versions": (dict(point.model.versions), dict(question.model.versions)),
+            "warm-up, repetitions or method": (point.rules, question.rules),
+        }
+        if isinstance(point, FailedMeasurement):
+            pairs["memory limit"] = (point.limit, question.limit)
+        differences = tuple(name for name, (first, second) in pairs.items() if first != second)
         if not differences:
             return Kept(point=point)
         nearest = differences if nearest is None or len(differences) < len(nearest) else nearest
     return Kept(point=None, differences=nearest or ())
-
-
-def _differences(kept: Point, asked: FailedMeasurement) -> tuple[str, ...]:
-    before, now = kept.device, asked.device
-    pairs: dict[str, tuple[object, object]] = {
-        "device": ((before.name, before.kind), (now.name, now.kind)),
-        "torch": (before.torch, now.torch),
-        "driver": ((before.driver, before.cuda, before.cudnn), (now.driver, now.cuda, now.cudnn)),
-        "power limit": (before.power_limit_w, now.power_limit_w),
-        "threads": (before.threads, now.threads),
-        "model source": (kept.model.source_sha256, asked.model.source_sha256),
-        "library versions": (dict(kept.model.versions), dict(asked.model.versions)),
-        "warm-up, repetitions or method": (kept.rules, asked.rules),
-    }
-    if isinstance(kept, FailedMeasurement):
-        pairs["memory limit"] = (kept.limit, asked.limit)
-    return tuple(name for name, (first, second) in pairs.items() if first != second)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -115,7 +115,20 @@ class CachingAllocator:
 
     def _grow(self, pool: int, size: int) -> None:
         if self.expandable_segments:
-            self._expand(pool, size)
+            page = _SMALL_SEGMENT if pool == _SMALL else _LARGE_SEGMENT
+            frontier = self._frontier[pool]
+            before = self._start_by_end[pool].get(frontier, frontier)
+            mapped = -(-(size - (frontier - before)) // page) * page
+            self._reserve(mapped)
+            before = self._start_by_end[pool].get(frontier, frontier)  # pages may have been given back meanwhile
+            if frontier - before + mapped < size:
+                more = -(-(size - (frontier - before) - mapped) // page) * page
+                self._reserve(more)
+                mapped += more
+            if before < frontier:
+                self._remove_free(pool, before, frontier - before)
+            self._frontier[pool] = frontier + mapped
+            self._add_free(pool, before, frontier - before + mapped)
             return
         if pool == _SMALL:
             segment = _SMALL_SEGMENT
@@ -128,22 +141,6 @@ class CachingAllocator:
         self._frontier[pool] = start + segment + 1
         self._segments[start] = segment
         self._add_free(pool, start, segment)
-
-    def _expand(self, pool: int, size: int) -> None:
-        page = _SMALL_SEGMENT if pool == _SMALL else _LARGE_SEGMENT
-        frontier = self._frontier[pool]
-        before = self._start_by_end[pool].get(frontier, frontier)
-        mapped = -(-(size - (frontier - before)) // page) * page
-        self._reserve(mapped)
-        before = self._start_by_end[pool].get(frontier, frontier)  # pages may have been given back meanwhile
-        if frontier - before + mapped < size:
-            more = -(-(size - (frontier - before) - mapped) // page) * page
-            self._reserve(more)
-            mapped += more
-        if before < frontier:
-            self._remove_free(pool, before, frontier - before)
-        self._frontier[pool] = frontier + mapped
-        self._add_free(pool, before, frontier - before + mapped)
 
     def _reserve(self, size: int) -> None:
         if self.capacity_bytes is not None and (self.reserved + size) * UNIT_BYTES > self.capacity_bytes:

@@ -142,7 +142,19 @@ def passing_bytes(
 ) -> Interval:
     """Estimate a kernel's workspace without library handles; `backend` counts for attention alone. [bytes]"""
     if kernel.name.startswith("capplan.attention"):
-        return _attention_bytes(kernel, batch=batch, backend=backend, release=release)
+        query, key = kernel.inputs[0].shape_at(batch), kernel.inputs[1].shape_at(batch)
+        rows = math.prod(query[:-1])
+        item = ITEM_BYTES[kernel.inputs[0].dtype]
+        if backend is AttentionBackend.MATH:
+            scores = rows * key[-2] * release.scores_bytes(item)
+            cast = sum(math.prod(operand.shape_at(batch)) for operand in kernel.inputs[:3]) * release.item_bytes(item)
+            return Interval(low=scores, expected=scores + cast, high=1.6 * scores + 2 * cast)
+        logsumexp = 4 * rows
+        if not kernel.name.endswith("_backward"):
+            mask = _expanded_mask_bytes(kernel, rows=rows, keys=key[-2], item=item, backend=backend, release=release)
+            return Interval.exact(mask + (logsumexp if len(kernel.outputs) == 1 else 0))
+        accumulator = 4 * rows * query[-1] if item == 2 else 0
+        return Interval(low=logsumexp, expected=logsumexp + accumulator, high=logsumexp + 1.5 * accumulator)
     if takes_cudnn(kernel):
         touched = sum(operand.size_bytes(batch) for operand in (*kernel.inputs, *kernel.outputs))
         share = _convolution_share(kernel, calibration, on_cpu)
@@ -217,22 +229,6 @@ def _is_relaid(kernel: Kernel, operand: Operand) -> bool:
     """Return True for a strided input, and for a weight not laid out as its input: a convolution copies these."""
     differs = operand.is_weight and operand.memory_format is not kernel.inputs[0].memory_format
     return operand.memory_format is MemoryFormat.STRIDED or differs
-
-
-def _attention_bytes(kernel: Kernel, *, batch: int, backend: AttentionBackend | None, release: Release) -> Interval:
-    query, key = kernel.inputs[0].shape_at(batch), kernel.inputs[1].shape_at(batch)
-    rows = math.prod(query[:-1])
-    item = ITEM_BYTES[kernel.inputs[0].dtype]
-    if backend is AttentionBackend.MATH:
-        scores = rows * key[-2] * release.scores_bytes(item)
-        cast = sum(math.prod(operand.shape_at(batch)) for operand in kernel.inputs[:3]) * release.item_bytes(item)
-        return Interval(low=scores, expected=scores + cast, high=1.6 * scores + 2 * cast)
-    logsumexp = 4 * rows
-    if not kernel.name.endswith("_backward"):
-        mask = _expanded_mask_bytes(kernel, rows=rows, keys=key[-2], item=item, backend=backend, release=release)
-        return Interval.exact(mask + (logsumexp if len(kernel.outputs) == 1 else 0))
-    accumulator = 4 * rows * query[-1] if item == 2 else 0
-    return Interval(low=logsumexp, expected=logsumexp + accumulator, high=logsumexp + 1.5 * accumulator)
 
 
 def unfused_scores_bytes(kernel: Kernel, *, batch: int, backend: AttentionBackend | None, release: Release) -> float:

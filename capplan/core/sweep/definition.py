@@ -170,7 +170,11 @@ _DEFAULT_TORCH = Workload().torch_version
 def workload_label(conditions: AnyConditions) -> str:
     """Return words that name the conditions, batches apart: the partition of their rows, safe as a folder's name."""
     if isinstance(conditions, ServingConditions):
-        return _serving_label(conditions)
+        words = [SERVING, conditions.engine, f"tp{conditions.tp}"]
+        words += [f"in{conditions.input_len}", f"out{conditions.output_len}"]
+        words += [f"weights_{conditions.weights}"] * bool(conditions.weights)
+        words += [f"kv_{conditions.kv}"] * bool(conditions.kv)
+        return "-".join([*words, *_energy_words(conditions)])
     workload = conditions.workload
     words = [workload.precision.value, workload.framework.value, workload.layout.value, workload.configuration.mode]
     if training := workload.training:
@@ -191,14 +195,6 @@ def _energy_words(conditions: AnyConditions) -> list[str]:
     if conditions.power_limit_w is not None:
         return [f"limit{conditions.power_limit_w:g}w"]
     return ["energy"] if conditions.energy else []
-
-
-def _serving_label(conditions: ServingConditions) -> str:
-    words = [SERVING, conditions.engine, f"tp{conditions.tp}"]
-    words += [f"in{conditions.input_len}", f"out{conditions.output_len}"]
-    words += [f"weights_{conditions.weights}"] * bool(conditions.weights)
-    words += [f"kv_{conditions.kv}"] * bool(conditions.kv)
-    return "-".join([*words, *_energy_words(conditions)])
 
 
 def definition_to_json(definition: Definition) -> dict[str, object]:

@@ -78,7 +78,18 @@ def _check_provenance(row: Mapping[str, Any]) -> None:
 
 def _check_recording(row: Mapping[str, Any], place: str, *, parameters: int) -> None:
     _check_configuration(as_mapping(member(row, "configuration", f"{place}."), f"{place}.configuration"), place)
-    batch = _check_batches(row, place)
+    # Check the batches that a recording is made from, and return the smallest that it is true for.
+    batches = as_list(member(row, "batches", f"{place}."), f"{place}.batches")
+    check_wholes(batches, f"{place}.batches", low=1, high=_LARGEST_BATCH)
+    exact = member(row, "exact_batch", f"{place}.")
+    if exact is not None:
+        check_whole(exact, f"{place}.exact_batch", low=1, high=_LARGEST_BATCH)
+    elif not batches:
+        raise DamageError(f"{place}.batches", batches, "the batches that were traced")
+    check_choice(member(row, "backend", f"{place}."), f"{place}.backend", _BACKENDS)
+    for index, assumed in enumerate(as_list(member(row, "assumed_values", f"{place}."), f"{place}.assumed_values")):
+        _check_assumed(assumed, f"{place}.assumed_values[{index}]")
+    batch = int(exact if exact is not None else min(batches))
     modules = as_list(member(row, "modules", f"{place}."), f"{place}.modules")
     check_texts(modules, f"{place}.modules")
     kernels = as_list(member(row, "kernels", f"{place}."), f"{place}.kernels")
@@ -107,21 +118,6 @@ def _check_configuration(row: Mapping[str, Any], place: str) -> None:
     check_choice(member(as_mapping(training, where), "optimizer", f"{where}."), f"{where}.optimizer", tuple(Optimizer))
     check_flag(member(training, "checkpointing", f"{where}."), f"{where}.checkpointing")
     check_whole(member(training, "accumulate", f"{where}."), f"{where}.accumulate", low=1, high=_LARGEST_BATCH)
-
-
-def _check_batches(row: Mapping[str, Any], place: str) -> int:
-    """Check the batches that a recording is made from, and return the smallest that it is true for."""
-    batches = as_list(member(row, "batches", f"{place}."), f"{place}.batches")
-    check_wholes(batches, f"{place}.batches", low=1, high=_LARGEST_BATCH)
-    exact = member(row, "exact_batch", f"{place}.")
-    if exact is not None:
-        check_whole(exact, f"{place}.exact_batch", low=1, high=_LARGEST_BATCH)
-    elif not batches:
-        raise DamageError(f"{place}.batches", batches, "the batches that were traced")
-    check_choice(member(row, "backend", f"{place}."), f"{place}.backend", _BACKENDS)
-    for index, assumed in enumerate(as_list(member(row, "assumed_values", f"{place}."), f"{place}.assumed_values")):
-        _check_assumed(assumed, f"{place}.assumed_values[{index}]")
-    return int(exact if exact is not None else min(batches))
 
 
 def _check_assumed(row: Any, place: str) -> None:

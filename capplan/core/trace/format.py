@@ -49,7 +49,13 @@ def dump_trace(trace: Trace, *, compress: bool) -> bytes:
 
 def load_trace(content: bytes, *, where: str) -> Trace:
     """Read a trace from the bytes of its file, compressed or not."""
-    document = _parse(content, where=where)
+    try:
+        plain = decompress(content) if content[:2] == GZIP_MAGIC else content
+        document = read_json(plain, allow_infinite=True)  # masks of -Infinity are attributes of operators
+    except JsonError as error:
+        raise TraceFileError(f"{where} {error}.") from error
+    if not isinstance(document, dict) or document.get("format") != FORMAT:
+        raise TraceFileError(f"{where} is JSON but no trace file; `capplan trace MODEL -o FILE` makes one.")
     version = document.get("schema_version")
     if type(version) is not int or version < 1:
         raise TraceFileError(f"{where} is not a trace file: its schema_version is {version!r}.")
@@ -109,17 +115,6 @@ def _upgraded(document: dict[str, Any]) -> dict[str, Any]:
 def is_trace_content(content: bytes) -> bool:
     """Return True if bytes look like a trace file rather than some other JSON."""
     return content.startswith(GZIP_MAGIC) or f'"{FORMAT}"'.encode() in content[:200]
-
-
-def _parse(content: bytes, *, where: str) -> dict[str, Any]:
-    try:
-        plain = decompress(content) if content[:2] == GZIP_MAGIC else content
-        document = read_json(plain, allow_infinite=True)  # masks of -Infinity are attributes of operators
-    except JsonError as error:
-        raise TraceFileError(f"{where} {error}.") from error
-    if not isinstance(document, dict) or document.get("format") != FORMAT:
-        raise TraceFileError(f"{where} is JSON but no trace file; `capplan trace MODEL -o FILE` makes one.")
-    return document
 
 
 def _affine_to_json(value: Affine) -> int | list[int]:

@@ -108,7 +108,19 @@ def _gguf_type(tensor: Tensor, mix: str, place: GgufPlace) -> str:
     if place.layer is None:
         return base
     if tensor.name == "v":
-        return _gguf_value_type(base, mix, place)
+        assert place.layer is not None
+        kind = base
+        if mix == "q2_k":
+            kind = "Q4_K" if place.query_heads_per_kv_head >= 4 else "Q3_K"
+        elif mix == "q3_k_m":
+            kind = "Q5_K" if place.layer < 2 else "Q4_K"
+        elif mix in ("q4_k_m", "q5_k_m") and _uses_more_bits(place.layer, place.layer_count):
+            kind = "Q6_K"
+        elif (mix == "q4_k_s" and place.layer < 4) or (mix == "iq4_xs" and place.query_heads_per_kv_head >= 4):
+            kind = "Q5_K"
+        if place.layer_count == 80 and place.query_heads_per_kv_head > 1 and kind in ("Q3_K", "Q4_K"):
+            kind = "Q5_K"  # llama.cpp treats 80 layers as a 70B, whose values are shared by eight query heads
+        return "Q8_0" if place.expert_count == 8 else kind
     if tensor.name == "k" and place.expert_count == 8:
         return "Q8_0"
     if tensor.name == "o" and place.expert_count == 8:
@@ -127,22 +139,6 @@ def _gguf_type(tensor: Tensor, mix: str, place: GgufPlace) -> str:
             return "Q5_K"
         return base
     return base
-
-
-def _gguf_value_type(base: str, mix: str, place: GgufPlace) -> str:
-    assert place.layer is not None
-    kind = base
-    if mix == "q2_k":
-        kind = "Q4_K" if place.query_heads_per_kv_head >= 4 else "Q3_K"
-    elif mix == "q3_k_m":
-        kind = "Q5_K" if place.layer < 2 else "Q4_K"
-    elif mix in ("q4_k_m", "q5_k_m") and _uses_more_bits(place.layer, place.layer_count):
-        kind = "Q6_K"
-    elif (mix == "q4_k_s" and place.layer < 4) or (mix == "iq4_xs" and place.query_heads_per_kv_head >= 4):
-        kind = "Q5_K"
-    if place.layer_count == 80 and place.query_heads_per_kv_head > 1 and kind in ("Q3_K", "Q4_K"):
-        kind = "Q5_K"  # llama.cpp treats 80 layers as a 70B, whose values are shared by eight query heads
-    return "Q8_0" if place.expert_count == 8 else kind
 
 
 def _uses_more_bits(layer: int, layer_count: int) -> bool:

@@ -95,7 +95,18 @@ def check_sharding(architecture: Architecture, sharding: Sharding) -> None:
     layer_count = len(architecture.layers)
     if sharding.pipeline > layer_count:
         raise UsageError(f"{name}: ⟨pp⟩ {sharding.pipeline} is more than its {layer_count} layers.")
-    _check_experts(architecture, sharding)
+    name, expert, ranks = architecture.name, sharding.expert, sharding.tensor * sharding.data
+    if expert > 1 and not architecture.is_moe:
+        raise UsageError(f"{name} has no experts, so ⟨ep⟩ {expert} does nothing; leave it out.")
+    if ranks % expert:
+        divisors = ", ".join(str(size) for size in range(1, ranks + 1) if ranks % size == 0)
+        raise UsageError(
+            f"{name}: ⟨ep⟩ {expert} does not divide the {ranks} GPUs of a stage (tp × dp); possible are {divisors}."
+        )
+    for experts in dict.fromkeys(experts for _, experts in architecture.expert_layers()):
+        if expert > experts.count:
+            raise UsageError(f"{name}: ⟨ep⟩ {expert} is more than its {experts.count} experts.")
+        _check_expert_width(name, experts, sharding)
 
 
 def tensor_refusal(architecture: Architecture, tensor: int) -> str | None:
@@ -128,21 +139,6 @@ def _mixer_refusal(mixer: Mixer, tensor: int) -> str | None:
             if mixer.groups % tensor and tensor % mixer.groups:
                 return f"it neither divides the {mixer.groups} Mamba groups nor is a multiple of them"
     return None
-
-
-def _check_experts(architecture: Architecture, sharding: Sharding) -> None:
-    name, expert, ranks = architecture.name, sharding.expert, sharding.tensor * sharding.data
-    if expert > 1 and not architecture.is_moe:
-        raise UsageError(f"{name} has no experts, so ⟨ep⟩ {expert} does nothing; leave it out.")
-    if ranks % expert:
-        divisors = ", ".join(str(size) for size in range(1, ranks + 1) if ranks % size == 0)
-        raise UsageError(
-            f"{name}: ⟨ep⟩ {expert} does not divide the {ranks} GPUs of a stage (tp × dp); possible are {divisors}."
-        )
-    for experts in dict.fromkeys(experts for _, experts in architecture.expert_layers()):
-        if expert > experts.count:
-            raise UsageError(f"{name}: ⟨ep⟩ {expert} is more than its {experts.count} experts.")
-        _check_expert_width(name, experts, sharding)
 
 
 def _check_expert_width(name: str, experts: Experts, sharding: Sharding) -> None:

@@ -35,7 +35,16 @@ def read_measured_run(path: Path) -> tuple[MeasuredRun, ...]:
         return _serving_runs(path)
     text = content.decode("utf-8-sig", errors="replace")
     if text.lstrip()[:1] in ("{", "["):
-        documents = _documents(text, path)
+        try:
+            whole = read_json(text, allow_infinite=True)  # SGLang writes the request rate Infinity
+        except JsonError:
+            try:
+                whole = [read_json(line, allow_infinite=True) for line in text.splitlines() if line.strip()]
+            except JsonError as error:
+                raise UsageError(f"{path} {error}.") from error
+        documents = whole if isinstance(whole, list) else [whole]
+        if not documents or not all(isinstance(document, dict) for document in documents):
+            raise UsageError(f"{path} holds no benchmark result; expected {_FORMS}.")
         if isinstance(found := documents[0].get("benchmarks"), list):
             return tuple(_guidellm_run(item, path, line) for line, item in enumerate(found, 1))
         if "avg_ts" in documents[0]:
@@ -52,20 +61,6 @@ def _serving_runs(path: Path) -> tuple[MeasuredRun, ...]:
         reason = found.skipped[0].reason if found.skipped else "it has no rows"
         raise UsageError(f"{path} holds no measured run: {reason}.")
     return found.runs
-
-
-def _documents(text: str, path: Path) -> list[Mapping[str, Any]]:
-    try:
-        whole = read_json(text, allow_infinite=True)  # SGLang writes the request rate Infinity
-    except JsonError:
-        try:
-            whole = [read_json(line, allow_infinite=True) for line in text.splitlines() if line.strip()]
-        except JsonError as error:
-            raise UsageError(f"{path} {error}.") from error
-    found = whole if isinstance(whole, list) else [whole]
-    if not found or not all(isinstance(document, dict) for document in found):
-        raise UsageError(f"{path} holds no benchmark result; expected {_FORMS}.")
-    return found
 
 
 def _number(document: Mapping[str, Any], name: str) -> float | None:

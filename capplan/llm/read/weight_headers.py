@@ -80,16 +80,6 @@ def parse_safetensors_header(stream: ByteStream, *, file_bytes: int, where: str)
         raise SpecError(f"{where}: the header lists more than {MOST_TENSORS:,} tensors, the most that are read.")
     if len(text) < length:
         raise SpecError(f"{where}: the header ends after {len(text)} of {length} bytes.")
-    header = _parse_json(text, where)
-    data_bytes = file_bytes - 8 - length
-    return tuple(
-        _tensor(name, entry, data_bytes=data_bytes, where=where)
-        for name, entry in header.items()
-        if name != "__metadata__"
-    )
-
-
-def _parse_json(text: bytes, where: str) -> dict[str, Any]:
     try:
         header = json.loads(text, object_pairs_hook=_without_repeats)
     except (ValueError, RecursionError) as error:
@@ -97,7 +87,12 @@ def _parse_json(text: bytes, where: str) -> dict[str, Any]:
         raise SpecError(f"{where}: the safetensors header is not valid JSON: {reason}.") from error
     if not isinstance(header, dict):
         raise SpecError(f"{where}: the safetensors header must be an object.")
-    return header
+    data_bytes = file_bytes - 8 - length
+    return tuple(
+        _tensor(name, entry, data_bytes=data_bytes, where=where)
+        for name, entry in header.items()
+        if name != "__metadata__"
+    )
 
 
 def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -198,28 +193,24 @@ class _GgufReader:
         tensor_count, key_count = self._number("Q"), self._number("Q")
         if tensor_count > _MOST_TENSORS or key_count > _MOST_KEYS:
             raise self._error(f"{tensor_count} tensors and {key_count} keys are more than any model has")
-        metadata = self._metadata(key_count)
+        metadata: dict[str, Any] = {}
+        for _ in range(key_count):
+            name = self._text(longest=_LONGEST_NAME)
+            if name in metadata:
+                raise self._error(f"the key {name[:60]!r} is repeated")
+            kind = self._number("I")
+            if kind == _ARRAY:
+                length, values = self._array(depth=1)
+                metadata[f"{name} length"] = length
+                if values is not None:
+                    metadata[name] = values
+            else:
+                metadata[name] = self._value(kind)
         tensors = tuple(self._tensor() for _ in range(tensor_count))
         data_bytes = sum(tensor.size_bytes for tensor in tensors)
         if data_bytes > self._left:
             raise self._error(f"its tensors need {data_bytes} bytes, but only {self._left} follow the header")
         return GgufHeader(metadata=metadata, tensors=tensors)
-
-    def _metadata(self, count: int) -> dict[str, Any]:
-        found: dict[str, Any] = {}
-        for _ in range(count):
-            name = self._text(longest=_LONGEST_NAME)
-            if name in found:
-                raise self._error(f"the key {name[:60]!r} is repeated")
-            kind = self._number("I")
-            if kind == _ARRAY:
-                length, values = self._array(depth=1)
-                found[f"{name} length"] = length
-                if values is not None:
-                    found[name] = values
-            else:
-                found[name] = self._value(kind)
-        return found
 
     def _array(self, *, depth: int) -> tuple[int, list[Any] | None]:
         """Read an array; return its length, and its values if they are few."""
@@ -331,7 +322,15 @@ def gguf_config(header: GgufHeader, *, where: str) -> dict[str, Any]:
         raise SpecError(f"{where}: the file has no general.architecture.")
     if family not in _FAMILIES:
         raise UnknownNameError(f"GGUF architecture in {where}:", family, _FAMILIES)
-    config = _sizes(metadata, family, where)
+    config: dict[str, Any] = {}
+    for key, name in _SIZES.items():
+        value = metadata.get(f"{family}.{key}")
+        if isinstance(value, list):
+            if len(set(map(str, value))) != 1:
+                raise SpecError(f"{where}: {family}.{key} differs from layer to layer, which is not covered here.")
+            value = value[0]
+        if value is not None:
+            config[name] = value
     names = {tensor.name: tensor for tensor in header.tensors}
     config["model_type"] = "mixtral" if family == "llama" and config.get("num_experts") else _FAMILIES[family]
     config["tie_word_embeddings"] = "output.weight" not in names
@@ -349,16 +348,3 @@ def gguf_config(header: GgufHeader, *, where: str) -> dict[str, Any]:
         config.pop("head_dim", None)
     config["attention_bias"] = "blk.0.attn_q.bias" in names
     return {key: value for key, value in config.items() if value is not None and not key.startswith("_")}
-
-
-def _sizes(metadata: Mapping[str, Any], family: str, where: str) -> dict[str, Any]:
-    config: dict[str, Any] = {}
-    for key, name in _SIZES.items():
-        value = metadata.get(f"{family}.{key}")
-        if isinstance(value, list):
-            if len(set(map(str, value))) != 1:
-                raise SpecError(f"{where}: {family}.{key} differs from layer to layer, which is not covered here.")
-            value = value[0]
-        if value is not None:
-            config[name] = value
-    return config

@@ -131,16 +131,6 @@ def parse_input(words: str) -> InputSpec:
     return InputSpec(name=match["name"], dtype=dtype, shape=dims if BATCH in dims else (BATCH, *dims))
 
 
-def _listed(specs: tuple[InputSpec, ...]) -> tuple[InputSpec, ...]:
-    """Number the inputs of one name: they are the items of a list."""
-    named = [spec.name for spec in specs]
-    made = []
-    for index, spec in enumerate(specs):
-        is_listed = spec.name is not None and named.count(spec.name) > 1
-        made.append(replace(spec, name=f"{spec.name}[{named[:index].count(spec.name)}]") if is_listed else spec)
-    return tuple(made)
-
-
 _STEP = re.compile(r"\w+|\[\d+\]")
 
 
@@ -256,7 +246,14 @@ class ModelRequest:
         share = SELECTED_SHARE if self.selected_share is None else self.selected_share
         if not 0 < share <= 1:
             raise UsageError(f"⟨selected-share⟩ {share:g} must be above 0 and at most 1, such as 0.25.")
-        specs = _listed(tuple(map(parse_input, self.inputs)))
+        # Number the inputs of one name: they are the items of a list.
+        specs = tuple(map(parse_input, self.inputs))
+        named = [spec.name for spec in specs]
+        made = []
+        for index, spec in enumerate(specs):
+            is_listed = spec.name is not None and named.count(spec.name) > 1
+            made.append(replace(spec, name=f"{spec.name}[{named[:index].count(spec.name)}]") if is_listed else spec)
+        specs = tuple(made)
         nested([(spec.name, spec) for spec in specs if spec.name])
         return InputRequest(
             arguments=tuple(map(parse_argument, self.arg)),

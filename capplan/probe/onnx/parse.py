@@ -136,7 +136,19 @@ class _GraphReader:
         made = {*known, *constants, *(port.name for port in inputs)}
         nodes = []
         for index, operator in enumerate(message.node):
-            node = self._node(operator, known=made)
+            domain = "" if operator.domain == "ai.onnx" else operator.domain
+            named = (operator.name, operator.op_type, domain, *operator.input, *operator.output)
+            self._check_texts(*named, *(attribute.name for attribute in operator.attribute))
+            if not domain:
+                self._check_counts(operator)
+            node = Node(
+                name=operator.name,
+                operator=operator.op_type,
+                domain=domain,
+                inputs=tuple(operator.input),
+                outputs=tuple(operator.output),
+                attributes={attribute.name: self._attribute(attribute, made) for attribute in operator.attribute},
+            )
             self._check_names(node, index, made)
             made.update(name for name in node.outputs if name)
             nodes.append(node)
@@ -157,21 +169,6 @@ class _GraphReader:
             )
         if (again := next((name for name in node.outputs if name and name in made), None)) is not None:
             raise self._broken(f"{node.describe()}, number {index} of its graph, makes {again!r} a second time")
-
-    def _node(self, message: Any, *, known: set[str]) -> Node:
-        domain = "" if message.domain == "ai.onnx" else message.domain
-        named = (message.name, message.op_type, domain, *message.input, *message.output)
-        self._check_texts(*named, *(attribute.name for attribute in message.attribute))
-        if not domain:
-            self._check_counts(message)
-        return Node(
-            name=message.name,
-            operator=message.op_type,
-            domain=domain,
-            inputs=tuple(message.input),
-            outputs=tuple(message.output),
-            attributes={attribute.name: self._attribute(attribute, known) for attribute in message.attribute},
-        )
 
     def _check_counts(self, message: Any) -> None:
         """Refuse a node with other inputs than its operator takes in the file's opset, or with too few outputs."""

@@ -371,7 +371,19 @@ class Interpreter:
     def _library_call(self, called: _Qualified, args: list[Any], kwargs: dict[str, Any]) -> Any:
         root, *rest = called.path
         if root == "__torch__":
-            return self._own_call(called, args, kwargs)
+            *_, last = called.path
+            if last == "__new__" and (owner := self._sources.classes.get(".".join(called.path[:-1]))) is not None:
+                return Instance(owner)
+            if (function := self._sources.functions.get(called.name)) is not None:
+                return self.call(function, args, kwargs)
+            if (script_class := self._sources.classes.get(called.name)) is not None:
+                if script_class.base == "NamedTuple":
+                    return NamedValues.of(script_class.attributes, args)
+                instance = Instance(script_class)
+                if "__init__" in script_class.methods:
+                    self._method(instance, "__init__", args, kwargs)
+                return instance
+            raise ScriptError(f"{called.name} is not defined in the archive")
         if root == "ops" and len(rest) == 2:
             namespace, name = rest
             if namespace == "prim":
@@ -383,22 +395,6 @@ class Interpreter:
                 return prim(name, args, device=self._device)
             return self._operator(namespace, name, args, kwargs)
         return self._torch_call(rest[-1], args, kwargs)
-
-    def _own_call(self, called: _Qualified, args: list[Any], kwargs: dict[str, Any]) -> Any:
-        """Call a function of the archive, or make an object of one of its classes."""
-        *_, last = called.path
-        if last == "__new__" and (owner := self._sources.classes.get(".".join(called.path[:-1]))) is not None:
-            return Instance(owner)
-        if (function := self._sources.functions.get(called.name)) is not None:
-            return self.call(function, args, kwargs)
-        if (script_class := self._sources.classes.get(called.name)) is not None:
-            if script_class.base == "NamedTuple":
-                return NamedValues.of(script_class.attributes, args)
-            instance = Instance(script_class)
-            if "__init__" in script_class.methods:
-                self._method(instance, "__init__", args, kwargs)
-            return instance
-        raise ScriptError(f"{called.name} is not defined in the archive")
 
     def _torch_call(self, name: str, args: list[Any], kwargs: dict[str, Any]) -> Any:
         """Evaluate `torch.NAME`: on the host where no tensor is among the arguments, else as PyTorch's operator."""

@@ -81,7 +81,12 @@ class TraceFolder:
     def obtain(self, run: ModelRun) -> Trace:
         """Return the trace of a run, from the folder or by tracing."""
         if run.model.endswith(TRACE_SUFFIXES):
-            return _read_trace(run.model)
+            try:
+                trace = load_trace(read_file(Path(run.model), at_most=LARGEST_TEXT_BYTES), where=run.model)
+            except OSError as error:
+                raise UsageError(f"cannot read {run.model}: {error.strerror or error}.") from error
+            check_operators(trace, where=run.model)
+            return trace
         path = self._path(run)
         try:
             return load_trace(path.read_bytes(), where=str(path))
@@ -161,15 +166,6 @@ def _ways(run: ModelRun, failures: list[CapplanError]) -> Iterator[Target]:
             yield _switched(load_target(split_words(run.model)[0], request=request), run)
         except CapplanError as error:
             failures.append(error)
-
-
-def _read_trace(words: str) -> Trace:
-    try:
-        trace = load_trace(read_file(Path(words), at_most=LARGEST_TEXT_BYTES), where=words)
-    except OSError as error:
-        raise UsageError(f"cannot read {words}: {error.strerror or error}.") from error
-    check_operators(trace, where=words)
-    return trace
 
 
 def _requests(run: ModelRun) -> Iterator[InputRequest]:

@@ -36,7 +36,18 @@ def read_catalogue(
         LookupError, ValueError: a row lacks a column, or holds no number where one must stand.
     """
     rows = [dict(zip(head, cells, strict=False)) for cells in table if any(cells)]
-    attached = _attached(rows, reading)
+    # What accelerators cost that stand in rows of their own, by GPU, number, region and zone.
+    attached: dict[tuple[object, ...], Row] = {}
+    for row in rows:
+        if row["InstanceType"] or not row["AcceleratorName"]:
+            continue
+        name, count = row["AcceleratorName"].upper(), read_number(row["AcceleratorCount"])
+        gpus = reading.names.sold_as(name.replace("-MEGA", ""), memory_bytes=_memory_gib(row, count) * 2**30 or None)
+        least = min((gpu.memory_bytes for gpu in gpus), default=0)  # 80 GB stand in the name: A100 is that of 40 GB
+        for gpu in gpus:
+            if gpu.memory_bytes == least:
+                site = gpu.id, count, "MEGA" in name, row["Region"], row.get("AvailabilityZone", "")
+                attached[site] = row
     taken: list[Row] = []
     for row in rows:
         if not row["InstanceType"] and row["AcceleratorName"]:
@@ -56,22 +67,6 @@ def read_catalogue(
             else:
                 taken.append(found)
     yield from with_zones(taken)
-
-
-def _attached(rows: Sequence[Row], reading: Reading) -> dict[tuple[object, ...], Row]:
-    """Return what accelerators cost that stand in rows of their own, by GPU, number, region and zone."""
-    attached: dict[tuple[object, ...], Row] = {}
-    for row in rows:
-        if row["InstanceType"] or not row["AcceleratorName"]:
-            continue
-        name, count = row["AcceleratorName"].upper(), read_number(row["AcceleratorCount"])
-        gpus = reading.names.sold_as(name.replace("-MEGA", ""), memory_bytes=_memory_gib(row, count) * 2**30 or None)
-        least = min((gpu.memory_bytes for gpu in gpus), default=0)  # 80 GB stand in the name: A100 is that of 40 GB
-        for gpu in gpus:
-            if gpu.memory_bytes == least:
-                site = gpu.id, count, "MEGA" in name, row["Region"], row.get("AvailabilityZone", "")
-                attached[site] = row
-    return attached
 
 
 def _site(row: Row, machine: MachineType | None) -> tuple[object, ...]:

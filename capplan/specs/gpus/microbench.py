@@ -146,7 +146,12 @@ def with_measured(text: str, rates: Mapping[Microbenchmark, SourcedRate], retrie
         url = f', url: "https://github.com/{source}"' if is_repository else ""
         title = f"microbenchmarks of {source}"
         sources.append(f'  {name}: {{kind: measured, title: "{title}"{url}, retrieved: {retrieved}}}')
-    kept = _without_measured(text.splitlines())
+    kept, inside = [], False
+    for line in text.splitlines():
+        if not line.startswith((" ", "#")):
+            inside = line.startswith("measured:")
+        if not inside and not line.startswith(f"  {_PREFIX}"):
+            kept.append(line)
     position = next(
         (index for index, line in enumerate(kept) if re.match(r"(exemptions|notes|sources):", line)), len(kept)
     )
@@ -154,16 +159,6 @@ def with_measured(text: str, rates: Mapping[Microbenchmark, SourcedRate], retrie
     if "sources:" not in lines:
         lines.append("sources:")
     return "\n".join([*lines, *sources]) + "\n"
-
-
-def _without_measured(lines: list[str]) -> list[str]:
-    kept, inside = [], False
-    for line in lines:
-        if not line.startswith((" ", "#")):
-            inside = line.startswith("measured:")
-        if not inside and not line.startswith(f"  {_PREFIX}"):
-            kept.append(line)
-    return kept
 
 
 def _entry(kind: Microbenchmark, summary: SourcedRate, names: Mapping[str, str]) -> str:

@@ -47,10 +47,6 @@ def validate_specs(path: Path | None = None) -> str:
         problems += error.problems
     if problems:
         raise SpecFileError(problems)
-    return _told(checked, gpus, files)
-
-
-def _told(checked: Path, gpus: Gpus, files: list[Path]) -> str:
     counts = [(len(files), "GPU")]
     if checked.is_dir():
         counts.append((len(list((checked / ARCHITECTURES).glob("*.yaml"))), "architecture"))

@@ -187,7 +187,9 @@ class _LoopState:
             self.running.remove(newest)
             heapq.heapify(self.running)
             self._put_back(newest[1], owed=newest[0] - self.step)
-        finished, chunk = self._admit()
+        decoding = len(self.running)
+        room = self.loop.token_budget - (decoding if self.loop.mixes else 0)
+        finished, chunk = admit_prompts(self.waiting, self.left, room=room, slots=self._admissible(room))
         before = self.now
         if chunk:
             decoding = len(self.running) if self.loop.mixes else 0
@@ -209,8 +211,21 @@ class _LoopState:
             if self.first[request] == 0.0:
                 self.returned.append((self.iteration + self.loop.return_steps, request, False))
             heapq.heappush(self.running, (self.step + self.owed[request] - 1, request))
-        self._complete()
-        self._return()
+        while self.running and self.running[0][0] <= self.step:
+            _, request = heapq.heappop(self.running)
+            self.held_tokens -= self.prompts[request] + self.answers[request] - 1
+            self.returned.append((self.iteration + self.loop.return_steps, request, True))
+        while self.returned and self.returned[0][0] <= self.iteration:
+            _, request, is_last = self.returned.popleft()
+            if not is_last:
+                self.first[request] = self.now
+                continue
+            self.done[request] = self.now
+            if self.sent < self.total:
+                self.arrived[self.sent], self.sent_at[self.sent] = self.now, self.iteration
+                self.met_work += bool(self.running or self.waiting)
+                self.waiting.append(self.sent)
+                self.sent += 1
 
     def _steps_to_change(self) -> int:
         """Return how many steps pass until an answer ends, a request is seen, or memory is full."""
@@ -228,11 +243,6 @@ class _LoopState:
         self.step += steps
         self.iteration += steps
         self.held_tokens += steps * len(self.running)
-
-    def _admit(self) -> tuple[list[int], float]:
-        decoding = len(self.running)
-        room = self.loop.token_budget - (decoding if self.loop.mixes else 0)
-        return admit_prompts(self.waiting, self.left, room=room, slots=self._admissible(room))
 
     def _admissible(self, room: float) -> int:
         """Count the requests at the head of the queue that have been seen and that memory can take; they get it."""
@@ -272,22 +282,3 @@ class _LoopState:
         self.owed[request] = owed
         begun = bool(self.waiting) and not self.room_for[self.waiting[0]]
         self.waiting.insert(1 if begun else 0, request)
-
-    def _complete(self) -> None:
-        while self.running and self.running[0][0] <= self.step:
-            _, request = heapq.heappop(self.running)
-            self.held_tokens -= self.prompts[request] + self.answers[request] - 1
-            self.returned.append((self.iteration + self.loop.return_steps, request, True))
-
-    def _return(self) -> None:
-        while self.returned and self.returned[0][0] <= self.iteration:
-            _, request, is_last = self.returned.popleft()
-            if not is_last:
-                self.first[request] = self.now
-                continue
-            self.done[request] = self.now
-            if self.sent < self.total:
-                self.arrived[self.sent], self.sent_at[self.sent] = self.now, self.iteration
-                self.met_work += bool(self.running or self.waiting)
-                self.waiting.append(self.sent)
-                self.sent += 1

@@ -170,7 +170,20 @@ class FullFit:
 def followed_fit(table: Tabulated, vector: FloatArray) -> FullFit:
     """Follow the closed loops and finite runs of all observations with fitted constants."""
     constants = table.layout.view(vector)
-    followed = _follow(table.observations, constants)
+    cases = {id(item.case): item.case for item in table.observations}
+    waited = {id(item.case) for item in table.observations if not _is_closed_form(item)}
+    loops = {
+        key: loop_times(_service(case, constants), case.demand, clients=case.clients / case.replicas)
+        for key, case in cases.items()
+        if case.serving is Serving.CLOSED_LOOP
+    }
+    waiting = {key: waiting_parts(loop) for key, loop in loops.items()}
+    for key, case in cases.items():
+        if key in waited and case.serving is Serving.OPEN_LOAD:
+            rate_per_s = case.rate_per_s / case.replicas
+            waiting[key] = open_waiting(_service(case, constants), case.demand, rate_per_s=rate_per_s)
+    finite = {key: answer(case, constants).output_tokens_per_s for key, case in cases.items() if _is_finite(case)}
+    followed = Followed(loops, waiting, finite)
     items = [table.observations[place] for place in table.closed]
     # Compute by what logarithm stepped loops, finite offline runs and power limits differ from closed forms.
     closed = table.logs(vector)
@@ -204,23 +217,6 @@ def fit_constants(table: Tabulated) -> FullFit:
 
 def _taken(items: Sequence[Observation], mask: BoolArray) -> list[Observation]:
     return [item for item, taken in zip(items, mask, strict=True) if taken]
-
-
-def _follow(observations: Sequence[Observation], constants: Constants) -> Followed:
-    cases = {id(item.case): item.case for item in observations}
-    waited = {id(item.case) for item in observations if not _is_closed_form(item)}
-    loops = {
-        key: loop_times(_service(case, constants), case.demand, clients=case.clients / case.replicas)
-        for key, case in cases.items()
-        if case.serving is Serving.CLOSED_LOOP
-    }
-    waiting = {key: waiting_parts(loop) for key, loop in loops.items()}
-    for key, case in cases.items():
-        if key in waited and case.serving is Serving.OPEN_LOAD:
-            rate_per_s = case.rate_per_s / case.replicas
-            waiting[key] = open_waiting(_service(case, constants), case.demand, rate_per_s=rate_per_s)
-    finite = {key: answer(case, constants).output_tokens_per_s for key, case in cases.items() if _is_finite(case)}
-    return Followed(loops, waiting, finite)
 
 
 def _is_finite(case: ServingCase) -> bool:

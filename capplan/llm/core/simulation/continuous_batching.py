@@ -169,7 +169,18 @@ class ReplicaState:
             self.finish[request] = self.step + steps
             heapq.heappush(self.running, (self.step + steps, request))
         if self.running and self.running[0][0] <= self.step:
-            self._complete()
+            while self.running and self.running[0][0] <= self.step:
+                finish, request = heapq.heappop(self.running)
+                if request not in self.started or finish != self.finish[request]:
+                    continue
+                self.used -= self._tokens(request)
+                del self.started[request]
+                self.done[request] = self.now
+                self.ended += 1
+                if self.burst is None or self.ended == self.sent:
+                    sent = min(self.sent + (self.burst or 1), len(self.at))
+                    self.at[self.sent : sent] = [self.now] * (sent - self.sent)
+                    self.sent = sent
 
     def _spend(self, time_s: float, decoding: int) -> None:
         self.now += time_s
@@ -191,20 +202,6 @@ class ReplicaState:
         if steps:
             self.gaps.append(step_s / per_step)
             self.weights.append(decoding * steps * per_step)
-
-    def _complete(self) -> None:
-        while self.running and self.running[0][0] <= self.step:
-            finish, request = heapq.heappop(self.running)
-            if request not in self.started or finish != self.finish[request]:
-                continue
-            self.used -= self._tokens(request)
-            del self.started[request]
-            self.done[request] = self.now
-            self.ended += 1
-            if self.burst is None or self.ended == self.sent:
-                sent = min(self.sent + (self.burst or 1), len(self.at))
-                self.at[self.sent : sent] = [self.now] * (sent - self.sent)
-                self.sent = sent
 
     def _tokens(self, request: int) -> float:
         """Return the tokens that a running sequence holds: its whole answer's where the engine reserves them."""

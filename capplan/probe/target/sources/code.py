@@ -33,7 +33,13 @@ def code_target(words: str, request: InputRequest) -> Target:
         offer = f" Its modules are {', '.join(names)}." if names else ""
         raise UsageError(f"{words}: name the model of the file, as {words}:Name.{offer}")
     module = load_code(where, as_cpu=request.as_cpu)
-    thing = _attribute(module, name, where)
+    thing: Any = module
+    for part in name.split("."):
+        if not hasattr(thing, part):
+            offered = _own_modules(module)
+            nearest = nearest_names(name, offered) or offered
+            raise UsageError(f"{where} has no {name!r}; its modules are {', '.join(nearest) or 'none'}.")
+        thing = getattr(thing, part)
     full = full_words(words, request)
     refuse_seq_len(full, request)
     return Target(
@@ -61,17 +67,6 @@ def module_target(
         inputs=made or _inputs(module, words, request),
         versions=versions_of("torch"),
     )
-
-
-def _attribute(module: ModuleType, name: str, where: str) -> Any:
-    thing: Any = module
-    for part in name.split("."):
-        if not hasattr(thing, part):
-            offered = _own_modules(module)
-            nearest = nearest_names(name, offered) or offered
-            raise UsageError(f"{where} has no {name!r}; its modules are {', '.join(nearest) or 'none'}.")
-        thing = getattr(thing, part)
-    return thing
 
 
 def _own_modules(module: ModuleType) -> list[str]:

@@ -31,7 +31,12 @@ def diffusers_target(words: str, request: InputRequest) -> Target:
         return target_of_config(full, dict(found.config), request, name=words.replace("/", "."))
     import_transformers()
     diffusers = import_library("diffusers")
-    model_class = _class_named(diffusers, found.class_name)
+    import_torchvision()
+    names = dir(diffusers)
+    model_class = getattr(diffusers, found.class_name, None) if found.class_name in names else None
+    if not (inspect.isclass(model_class) and issubclass(model_class, torch.nn.Module)):
+        known = [known for known in names if known.endswith(("Model", "DModel")) or known.startswith("Autoencoder")]
+        raise UnknownNameError("class of diffusers", found.class_name, known)
     inputs: InputMaker | None = asked_inputs(request)
     if inputs is None:
         raise UsageError(
@@ -50,16 +55,6 @@ def diffusers_target(words: str, request: InputRequest) -> Target:
         source_sha256=source_sha256(model_class),
         notes=(_CROPPED_NOTE,) if found.class_name in _CROPPED else (),
     )
-
-
-def _class_named(diffusers: Any, name: str) -> Any:
-    import_torchvision()
-    names = dir(diffusers)
-    model_class = getattr(diffusers, name, None) if name in names else None
-    if not (inspect.isclass(model_class) and issubclass(model_class, torch.nn.Module)):
-        known = [known for known in names if known.endswith(("Model", "DModel")) or known.startswith("Autoencoder")]
-        raise UnknownNameError("class of diffusers", name, known)
-    return model_class
 
 
 _CROPPED: Mapping[str, tuple[str, ...]] = {
