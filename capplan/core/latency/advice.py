@@ -63,17 +63,13 @@ def advise(
     graphs = "CUDA graphs or overlapping batches, which hide the host's launches (at most)"
     found.append(SpeedAdvice(change=graphs, speedup=step_s / (step_s - estimate.waits_s)))
     if host_copy_s:
-        found.append(_asynchronous(step_s, host_copy_s))
+        change = (
+            "asynchronous execution: inputs in pinned memory, copied while the batch before runs (of copy and step)"
+        )
+        # copies that overlap the step cost nothing unless they take longer than it
+        found.append(SpeedAdvice(change=change, speedup=(step_s + host_copy_s) / max(step_s, host_copy_s)))
     kept = [item for item in (*found, *stronger) if item.speedup >= least_speedup]
     return tuple(sorted(kept, key=lambda item: (item.changes_the_task, -item.speedup)))
-
-
-def _asynchronous(latency_s: float, copy_s: float) -> SpeedAdvice:
-    """Return the gain of copies that overlap the step, which cost nothing unless they take longer than it."""
-    return SpeedAdvice(
-        change="asynchronous execution: inputs in pinned memory, copied while the batch before runs (of copy and step)",
-        speedup=(latency_s + copy_s) / max(latency_s, copy_s),
-    )
 
 
 def stronger_gpus(

@@ -100,7 +100,10 @@ def fit_serving(
     calibration = replace(calibration, widths=pool.widths(np.ones(pool.errors.size, dtype=bool)))
     judged = {"none": _judge_in_sample(learnt, in_sample, calibration)}
     judged |= {split: _judge_split(learnt, held_out[split], pool, split) for split in SPLITS}
-    inner = _within(learnt, calibration.widths)
+    inner: _Within = {
+        (pair.run.file, pair.run.line, run.observation.metric): _width_of(run, calibration.widths).within
+        for pair, run in learnt
+    }
     judged |= {f"{split}, one run": _after_one_run(judged[split], inner) for split in _THEN_MEASURED}
     origin = replace(origin, held_out_errors=_errors(judged))
     return FittedServing(calibration=replace(calibration, origin=origin), held_out=judged, skipped=tuple(skipped))
@@ -243,13 +246,6 @@ def _is_carried(case: ServingCase) -> bool:
 
 
 _Within = Mapping[tuple[str, int, Metric | EnergyMetric], float]
-
-
-def _within(learnt: Sequence[tuple[PreparedRun, LearntRun]], widths: Mapping[str, Width]) -> _Within:
-    """Return the half-width around the mean of its deployment, by file, line and metric of a run."""
-    return {
-        (pair.run.file, pair.run.line, run.observation.metric): _width_of(run, widths).within for pair, run in learnt
-    }
 
 
 def _width_of(run: LearntRun, widths: Mapping[str, Width]) -> Width:

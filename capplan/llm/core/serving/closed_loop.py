@@ -182,7 +182,8 @@ class _LoopState:
         )
 
     def _advance(self) -> None:
-        while self.loop.evicts and len(self.running) > 1 and self._is_full():
+        pool = self.loop.pool_tokens
+        while self.loop.evicts and len(self.running) > 1 and self.held_tokens + len(self.running) > pool:
             newest = max(self.running, key=lambda item: item[1])
             self.running.remove(newest)
             heapq.heapify(self.running)
@@ -251,7 +252,8 @@ class _LoopState:
         free = (np.inf if self.loop.evicts else self.loop.capacity) - len(self.running)
         free = min(free, self.loop.most_sequences - len(self.running))
         for request in self.waiting:
-            if room <= 0 or not self._is_seen(request):
+            is_seen = not self.running or self.sent_at[request] + self.loop.arrival_steps <= self.iteration
+            if room <= 0 or not is_seen:
                 break
             if not self._has_memory(request, free - found):
                 self.is_full = True
@@ -262,18 +264,12 @@ class _LoopState:
             found += 1
         return found
 
-    def _is_seen(self, request: int) -> bool:
-        return not self.running or self.sent_at[request] + self.loop.arrival_steps <= self.iteration
-
     def _has_memory(self, request: int, free: float) -> bool:
         if not self.loop.evicts or free < 1:
             return free >= 1
         need = self.room_for[request]
         idle = not self.running and not self.held_tokens
         return idle or not need or self.held_tokens + need + len(self.running) <= self.loop.pool_tokens
-
-    def _is_full(self) -> bool:
-        return self.held_tokens + len(self.running) > self.loop.pool_tokens
 
     def _put_back(self, request: int, *, owed: int) -> None:
         tokens = self.prompts[request] + self.answers[request] - owed
