@@ -108,6 +108,9 @@ def analyze(
 
     Returns:
         What a model counts at a batch.
+
+    Raises:
+        CapplanError: there is no answer, by the kind of reason (UsageError, TraceError, ...).
     """
 
 def calibrate(
@@ -138,6 +141,9 @@ def calibrate(
 
     Returns:
         The calibration, and the errors that it was judged by: log(predicted ÷ measured) of held-out rows.
+
+    Raises:
+        CapplanError: there is no answer, by the kind of reason (UsageError, TraceError, ...).
     """
 
 def check(
@@ -164,6 +170,9 @@ def check(
 
     Returns:
         What each limit came to on each GPU.
+
+    Raises:
+        CapplanError: there is no answer, by the kind of reason (UsageError, TraceError, ...).
     """
 
 def compare(
@@ -265,6 +274,9 @@ def compare(
 
     Returns:
         A row for each model, number format, framework, layout, GPU and batch.
+
+    Raises:
+        CapplanError: there is no answer, by the kind of reason (UsageError, TraceError, ...).
     """
 
 def diff(
@@ -276,6 +288,9 @@ def diff(
     Args:
         before: A plan or report as JSON.
         after: Another one.
+
+    Raises:
+        CapplanError: there is no answer, by the kind of reason (UsageError, TraceError, ...).
     """
 
 def estimate(
@@ -380,6 +395,9 @@ def estimate(
 
     Returns:
         Curves, breakdowns, bounds and advice for a model on each GPU.
+
+    Raises:
+        CapplanError: there is no answer, by the kind of reason (UsageError, TraceError, ...).
     """
 
 def gpus(
@@ -408,6 +426,9 @@ def gpus(
         cpus: List the x86 CPUs of the database instead of its GPUs.
         new_within_days: GPUs that are sold for so many days at most, by the day of their sheet.
         announced: GPUs that are announced and not sold yet, with what is expected.
+
+    Raises:
+        CapplanError: there is no answer, by the kind of reason (UsageError, TraceError, ...).
     """
 
 def make_report(
@@ -544,6 +565,9 @@ def make_report(
         buyer: Country in which your company is established, such as de: its VAT and currency count.
         deducts_vat: You deduct VAT: it is not a cost.
         utilization_fraction: Share of usable memory that may be filled.
+
+    Raises:
+        CapplanError: there is no answer, by the kind of reason (UsageError, TraceError, ...).
     """
 
 def measure(
@@ -630,6 +654,9 @@ def measure(
         modules: Time each module by hooks, too, and set its counts and its estimate beside it.
         lines: A measurement file that points are appended to.
         resume: Skip what the measurement file already holds.
+
+    Raises:
+        CapplanError: there is no answer, by the kind of reason (UsageError, TraceError, ...).
     """
 
 def memory(
@@ -723,6 +750,9 @@ def memory(
         shardings: How they share it: replicas, ddp, zero1, zero2, zero3, fsdp; repeatable; all that apply by default.
         expandable_segments: As with PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True.
         advice: Work out what other precisions, layouts, optimizers, ... would save.
+
+    Raises:
+        CapplanError: there is no answer, by the kind of reason (UsageError, TraceError, ...).
     """
 
 def plan(
@@ -867,6 +897,9 @@ def plan(
 
     Returns:
         The plan that answers a question.
+
+    Raises:
+        CapplanError: there is no answer, by the kind of reason (UsageError, TraceError, ...).
     """
 
 def prices(
@@ -896,6 +929,9 @@ def prices(
 
     Returns:
         The prices that pass filters, the newest of each offer unless `history` is asked for.
+
+    Raises:
+        CapplanError: there is no answer, by the kind of reason (UsageError, TraceError, ...).
     """
 
 def query(
@@ -918,6 +954,9 @@ def query(
         where: Rows a named question is about, such as "gpu = 'l4'"; repeatable.
         threshold: Changes up to this share are no regressions.
         limit: At most so many rows.
+
+    Raises:
+        CapplanError: there is no answer, by the kind of reason (UsageError, TraceError, ...).
     """
 
 def sweep(
@@ -952,6 +991,9 @@ def sweep(
         allow_code: Import models that the file names as Python code.
         retry_failed: Compute models again that failed before.
         force: Replace the results of another sweep.
+
+    Raises:
+        CapplanError: there is no answer, by the kind of reason (UsageError, TraceError, ...).
     """
 
 def trace(
@@ -1010,6 +1052,9 @@ def trace(
 
     Returns:
         The trace of a model on the meta device, with one recording for each variant of the number formats.
+
+    Raises:
+        CapplanError: there is no answer, by the kind of reason (UsageError, TraceError, ...).
     """
 
 def validate(
@@ -1036,4 +1081,7 @@ def validate(
 
     Returns:
         The errors of predictions by cell and over all rows, and every row with its prediction.
+
+    Raises:
+        CapplanError: there is no answer, by the kind of reason (UsageError, TraceError, ...).
     """

@@ -760,14 +760,6 @@ class ServedVerbs:
     ) -> Any:
         """Find the fleet that serves several language models together, on one kind of GPU or mixed, the cheapest first."""
 
-    def llm_validate(
-        self,
-        *,
-        quality: str = ...,
-        format: str = ...,
-    ) -> Any:
-        """Compare predicted with measured TTFT, TPOT, output tokens per second, power and energy."""
-
     def llm_train_memory(
         self,
         model: str | Path | bytes | Trace | None = ...,

@@ -109,6 +109,9 @@ def memory(
 
     Returns:
         How a GPU's memory is divided when it serves a language model.
+
+    Raises:
+        CapplanError: there is no answer, by the kind of reason (UsageError, TraceError, ...).
     """
 
 def estimate(
@@ -204,6 +207,9 @@ def estimate(
 
     Returns:
         How fast a deployment answers over concurrency.
+
+    Raises:
+        CapplanError: there is no answer, by the kind of reason (UsageError, TraceError, ...).
     """
 
 def plan(
@@ -377,6 +383,9 @@ def plan(
 
     Returns:
         The deployments that carry a load within limits, the cheapest first.
+
+    Raises:
+        CapplanError: there is no answer, by the kind of reason (UsageError, TraceError, ...).
     """
 
 def simulate(
@@ -514,6 +523,9 @@ def simulate(
 
     Returns:
         What requests see at each load, by simulating a replica.
+
+    Raises:
+        CapplanError: there is no answer, by the kind of reason (UsageError, TraceError, ...).
     """
 
 def models(
@@ -528,6 +540,9 @@ def models(
 
     Returns:
         The language models that a question names, or all that are known, as far as they meet its conditions.
+
+    Raises:
+        CapplanError: there is no answer, by the kind of reason (UsageError, TraceError, ...).
     """
 
 def scale(
@@ -687,6 +702,9 @@ def scale(
 
     Returns:
         What a fleet that follows its load costs and keeps, beside one that stands.
+
+    Raises:
+        CapplanError: there is no answer, by the kind of reason (UsageError, TraceError, ...).
     """
 
 def start(
@@ -742,6 +760,9 @@ def start(
 
     Returns:
         How long a replica takes to start, part by part.
+
+    Raises:
+        CapplanError: there is no answer, by the kind of reason (UsageError, TraceError, ...).
     """
 
 def support(
@@ -759,6 +780,9 @@ def support(
 
     Returns:
         Which engines read which formats of a model's weights on a GPU, since which version.
+
+    Raises:
+        CapplanError: there is no answer, by the kind of reason (UsageError, TraceError, ...).
     """
 
 def report(
@@ -798,6 +822,9 @@ def report(
 
     Returns:
         The plan of a load, a replica of it from idle to saturation, and what changes with the load.
+
+    Raises:
+        CapplanError: there is no answer, by the kind of reason (UsageError, TraceError, ...).
     """
 
 def fleet(
@@ -841,6 +868,9 @@ def fleet(
 
     Returns:
         The plans of all models of a file, and the fleets that serve them together.
+
+    Raises:
+        CapplanError: there is no answer, by the kind of reason (UsageError, TraceError, ...).
     """
 
 def validate(
@@ -863,6 +893,9 @@ def validate(
 
     Returns:
         Predictions of measured serving runs beside the measurements.
+
+    Raises:
+        CapplanError: there is no answer, by the kind of reason (UsageError, TraceError, ...).
     """
 
 def fit(
@@ -881,6 +914,9 @@ def fit(
 
     Returns:
         Constants that are learnt from measured runs, and how wrong they are on runs that were held out.
+
+    Raises:
+        CapplanError: there is no answer, by the kind of reason (UsageError, TraceError, ...).
     """
 
 def evidence_update(
@@ -923,6 +959,9 @@ def evidence_update(
         model: Model of results that do not name it.
         gpu: GPU of results that do not name it.
         check: Say what would be kept, and write nothing.
+
+    Raises:
+        CapplanError: there is no answer, by the kind of reason (UsageError, TraceError, ...).
     """
 
 def fit_memory(
@@ -942,6 +981,9 @@ def fit_memory(
 
     Returns:
         Memory constants that are learnt from vLLM's start-up logs, and the calibration file that holds them.
+
+    Raises:
+        CapplanError: there is no answer, by the kind of reason (UsageError, TraceError, ...).
     """
 
 def train_memory(
@@ -1033,6 +1075,9 @@ def train_memory(
 
     Returns:
         How the memory of a GPU that trains is divided.
+
+    Raises:
+        CapplanError: there is no answer, by the kind of reason (UsageError, TraceError, ...).
     """
 
 def train_estimate(
@@ -1146,6 +1191,9 @@ def train_estimate(
 
     Returns:
         How fast a job trains, and what a run over its tokens takes.
+
+    Raises:
+        CapplanError: there is no answer, by the kind of reason (UsageError, TraceError, ...).
     """
 
 def train_plan(
@@ -1247,6 +1295,9 @@ def train_plan(
 
     Returns:
         The runs that keep limits on time and money: the cheapest, the fastest, the one on fewest GPUs.
+
+    Raises:
+        CapplanError: there is no answer, by the kind of reason (UsageError, TraceError, ...).
     """
 
 def train_validate(
@@ -1267,4 +1318,7 @@ def train_validate(
 
     Returns:
         Predictions of measured training runs beside the measurements.
+
+    Raises:
+        CapplanError: there is no answer, by the kind of reason (UsageError, TraceError, ...).
     """

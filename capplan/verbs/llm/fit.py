@@ -114,6 +114,7 @@ LLM_FIT = Verb(
     text=_text,
     files=_files,
     outcome=_outcome,
+    is_local=True,
     returns="capplan.llm.core.search.fitted_runs:FittedServing",
 )
 

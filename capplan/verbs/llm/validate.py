@@ -102,6 +102,7 @@ LLM_VALIDATE = Verb(
     document=laid_out_by("capplan.shapes.llm_serving:VALIDATION", whole="by"),
     outcome=lambda validation: outcome_of_judged(validation.answers),
     schema="llm-validate",
+    is_local=True,
     returns="capplan.llm.core.serving.accuracy:ServingValidation",
 )
 
