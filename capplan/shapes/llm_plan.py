@@ -17,7 +17,6 @@ from capplan.llm.core.fleet.deployment_plan import (
     load_front,
 )
 from capplan.llm.core.fleet.disaggregated import DisaggregatedFit
-from capplan.llm.core.fleet.kubernetes import kubernetes_manifest
 from capplan.llm.core.fleet.launch import Launch
 from capplan.llm.core.fleet.money import FleetMoney, PaymentOption, PlannedFleet
 from capplan.llm.core.serving.load_curve import LoadPoint
@@ -69,14 +68,6 @@ def _curve(written: WrittenFit) -> tuple[tuple[LoadPoint, DeploymentFit], ...] |
 def _per_gpu(pair: tuple[LoadPoint, DeploymentFit]) -> float:
     point, fit = pair
     return point.rate_per_s * fit.output_len / fit.sharding.gpus
-
-
-def manifest_of(fleet: PlannedFleet) -> str | None:
-    """Return the Kubernetes manifest of the recommended deployment; None where nothing fits."""
-    best = fleet.plan.recommended
-    if best is None or fleet.launch is None:
-        return None
-    return kubernetes_manifest(best, fleet.launch, model=fleet.plan.model, vendor=best.vendor)
 
 
 # fmt: off
@@ -267,7 +258,9 @@ LLM_PLAN: Final = Shape("LlmPlanDocument", PlannedFleet, "What `capplan llm plan
     figure("advice", "plan.advice"),
     figure("money", MONEY),
     figure("launch", LAUNCH),
-    figure("kubernetes", manifest_of, "manifest of the recommended deployment, as YAML"),
+    figure("kubernetes", reads(str | None, lambda fleet: fleet.launch_files.get("kubernetes.yaml")), "manifest of the recommended deployment, as YAML"),
+    figure("launch_files", reads(dict[str, str], lambda fleet: dict(fleet.launch_files)),
+        "files of platforms that start the recommended deployment, by name", default=UNSET),
     figure("assumptions", "plan.assumptions"),
     figure("notes", "plan.notes"),
     figure("machine", "plan.machine", "sentences on this machine, where it is planned for", default=()),

@@ -1443,6 +1443,7 @@ class LlmPlanDocument(Struct, frozen=True, kw_only=True):
     money: MoneyDocument | None
     launch: LaunchDocument | None
     kubernetes: str | None
+    launch_files: dict[str, str] | UnsetType = ...
     assumptions: tuple[str, ...]
     notes: tuple[str, ...]
     machine: tuple[str, ...] = ...

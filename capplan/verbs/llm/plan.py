@@ -1,6 +1,7 @@
 """`llm plan`: which deployments of a language model carry a load within limits, the cheapest first."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
@@ -170,17 +171,21 @@ def _buyers_notes(best: "DeploymentFit | None", search: "Search") -> tuple[str, 
 
 def plan_fleet(search: "Search", money: MoneyFields, prices: "Prices") -> "PlannedFleet":
     """Search deployments, and work out the money and the hand-over of the recommended one."""
+    from capplan.llm.core.fleet.launch_files import launch_files
     from capplan.llm.core.fleet.money import PlannedFleet
     from capplan.llm.core.search.handover import launch_of
     from capplan.llm.core.search.plan import plan_deployments
+    from capplan.llm.read.launch_forms import LAUNCH_FORMS
     from capplan.specs.fitted import load_power_law
 
     plan = plan_deployments(search)
     best = plan.recommended
     if best is None:
         return PlannedFleet(plan=plan)
+    launch = launch_of(best, search)
+    files = launch_files(best, launch, model=plan.model, forms=LAUNCH_FORMS.load())
     if search.question.own_gpus is not None:
-        return PlannedFleet(plan=plan, launch=launch_of(best, search))
+        return PlannedFleet(plan=plan, launch=launch, launch_files=files)
     law = search.power_law or load_power_law()
     drawn = best.energy or search.energy(search.find(search.words_of(best)), best, law)
     offers = _offers_of(search.find_gpu(best.gpu), prices, network_bytes_per_s=search.question.network_bytes_per_s)
@@ -188,7 +193,7 @@ def plan_fleet(search: "Search", money: MoneyFields, prices: "Prices") -> "Plann
     counted_money = _fleet_money(
         best, search.find_gpu(best.gpu), offers, money, energy=drawn, law=law, cached_fraction=cached
     )
-    return PlannedFleet(plan=plan, money=counted_money, launch=launch_of(best, search))
+    return PlannedFleet(plan=plan, money=counted_money, launch=launch, launch_files=files)
 
 
 def _fleet_money(
@@ -272,14 +277,17 @@ def _lines(answers: "Sequence[PlannedFleet]", question: LlmPlanQuestion, look: L
 
 
 def _files(answers: "Sequence[PlannedFleet]", question: LlmPlanQuestion) -> Mapping[Path, bytes]:
-    """Return the Kubernetes manifest of the recommended fleet, if one is asked for and there is one."""
-    if question.kubernetes is None:
-        return {}
+    """Return the files that start the recommended fleet, where they are asked for."""
     from capplan.printable import printable
-    from capplan.shapes.llm_plan import manifest_of
 
-    manifest = manifest_of(answers[0])
-    return {} if manifest is None else {question.kubernetes: printable(manifest).encode()}
+    files = answers[0].launch_files
+    if question.launch_files is not None:
+        with suppress(OSError):  # whoever writes into it says what is wrong
+            question.launch_files.mkdir(exist_ok=True)
+    asked = {question.launch_files / name: text for name, text in files.items()} if question.launch_files else {}
+    if question.kubernetes is not None and "kubernetes.yaml" in files:
+        asked[question.kubernetes] = files["kubernetes.yaml"]
+    return {path: printable(text).encode() for path, text in asked.items()}
 
 
 LLM_PLAN = Verb(

@@ -128,6 +128,13 @@ class _HandedOverFields(WeekFields, WaysFields):
     kubernetes: Annotated[
         Path | None, Option(help="Write a Kubernetes manifest of the fleet.", metavar="FILE.yaml", doors=Door.COMMAND)
     ] = None
+    launch_files: Annotated[
+        Path | None,
+        Option(
+            help="Write what starts the fleet by SkyPilot, Docker Compose, Kubernetes, KServe, Slurm and Terraform.",
+            metavar="FOLDER", doors=Door.COMMAND,
+        ),
+    ] = None  # fmt: skip
     everything: Annotated[
         bool,
         in_answer("Show every deployment and every rejection.", "--all", doors=Door.COMMAND | Door.HTTP, is_usual=True),

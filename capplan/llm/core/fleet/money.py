@@ -1,7 +1,7 @@
 """Compute what a fleet costs over the years: rent, commitments and purchase, energy per token, and an API beside it."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from math import ceil
 
 from capplan.core.economics.constraints import CostAssumptions
@@ -339,6 +339,7 @@ class FleetMoney:
 class PlannedFleet:
     """A plan, the money of its recommended deployment and the command that launches it; None where nothing fits.
 
+    `launch_files` are the files of platforms that start all replicas, by name.
     `local` is the currency that its cost also stands in. `ways` are other ways to serve the load of a week, None where
     nobody asked.
     """
@@ -346,6 +347,7 @@ class PlannedFleet:
     plan: DeploymentPlan
     money: FleetMoney | None = None
     launch: Launch | None = None
+    launch_files: Mapping[str, str] = field(default_factory=dict)
     local: LocalCurrency | None = None
     ways: ServingWays | None = None
 

@@ -50,7 +50,6 @@ from capplan.report.text.llm.plan import (
 )
 from capplan.report.text.llm.serving import load_columns, saturation_line, simulation_chart
 from capplan.report.text.ways import ways_report
-from capplan.shapes.llm_plan import manifest_of
 from capplan.units import counted, format_bytes, format_fraction, format_rate, format_seconds
 
 Value = TypeVar("Value")
@@ -389,7 +388,7 @@ def _money(report: ServingReport) -> Section:
 
 
 def _handover(report: ServingReport) -> Iterator[Section]:
-    launch, manifest = report.fleet.launch, manifest_of(report.fleet)
+    launch, manifest = report.fleet.launch, report.fleet.launch_files.get("kubernetes.yaml")
     if launch is None:
         return
     listings = (*launch.commands, *(f"# {name}\n{text}" for name, text in launch.files), manifest or "")

@@ -13,11 +13,13 @@ import yaml
 from capplan.core.engine_names import Engine
 from capplan.core.gpus.machines import HostArchitecture
 from capplan.llm.core.architecture import DraftHead
-from capplan.llm.core.fleet.kubernetes import kubernetes_manifest
+from capplan.llm.core.fleet.deployment_plan import DeploymentFit
 from capplan.llm.core.fleet.launch import Launch, Setting, launch
+from capplan.llm.core.fleet.launch_files import launch_files
 from capplan.llm.core.serving.asked import Drafter, DrafterKind, Speculation
 from capplan.llm.core.sharding import HostOffload, Sharding
 from capplan.llm.core.weights import Adapters
+from capplan.llm.read.launch_forms import LAUNCH_FORMS
 from tests.llm.core.fleet.fits import fit
 from tests.seen import at_least
 
@@ -235,10 +237,14 @@ def test_sglang_and_tensorrt_llm_on_two_servers() -> None:
     assert "--gpus_per_node 8" in only
 
 
+def manifest(planned: DeploymentFit, made_of: Launch) -> str | None:
+    return launch_files(planned, made_of, model="some", forms=LAUNCH_FORMS.load()).get("kubernetes.yaml")
+
+
 @pytest.mark.parametrize("engine", [Engine.VLLM, Engine.SGLANG])
 def test_a_manifest_of_several_servers_groups_them(engine: Engine) -> None:
     made_of = made(engine, sharding=Sharding(tensor=8, pipeline=2), servers=2)
-    text = kubernetes_manifest(fit(sharding=Sharding(tensor=8, pipeline=2)), made_of, model="some", vendor="NVIDIA")
+    text = manifest(fit(sharding=Sharding(tensor=8, pipeline=2), engine=engine.value), made_of)
     assert text is not None
     group, service, budget = yaml.safe_load_all(text)
     assert group["kind"] == "LeaderWorkerSet"
@@ -257,7 +263,7 @@ def test_a_manifest_of_several_servers_groups_them(engine: Engine) -> None:
 
 def test_ranks_under_mpi_have_no_manifest() -> None:
     made_of = made(Engine.TRTLLM, sharding=Sharding(tensor=16), servers=2)
-    assert kubernetes_manifest(fit(sharding=Sharding(tensor=16)), made_of, model="some", vendor="NVIDIA") is None
+    assert manifest(fit(sharding=Sharding(tensor=16)), made_of) is None
 
 
 def test_arm_hosts_and_own_code_are_said() -> None:
@@ -265,9 +271,9 @@ def test_arm_hosts_and_own_code_are_said() -> None:
     assert any("arm64" in note for note in made_of.notes)
     assert any("trust" in note for note in made_of.notes)
     assert "--trust-remote-code" in made_of.command
-    manifest = kubernetes_manifest(fit(sharding=Sharding(tensor=4)), made_of, model="some", vendor="NVIDIA")
-    assert manifest is not None
-    (deployment, *_) = yaml.safe_load_all(manifest)
+    text = manifest(fit(sharding=Sharding(tensor=4)), made_of)
+    assert text is not None
+    (deployment, *_) = yaml.safe_load_all(text)
     assert deployment["spec"]["template"]["spec"]["nodeSelector"] == {"kubernetes.io/arch": "arm64"}
 
 
