@@ -192,7 +192,12 @@ class Client(ServedVerbs):
         while True:
             try:
                 with urlopen(request, timeout=self._timeout_s) as answer:
-                    return _response(answer.read(), answer.headers)
+                    return ServiceReply(
+                        content=answer.read(),
+                        etag=answer.headers.get("ETag", ""),
+                        exit_code=int(answer.headers.get("Capplan-Exit-Code", "0")),
+                        warning=answer.headers.get("Capplan-Warning", ""),
+                    )
             except HTTPError as error:
                 with error:
                     if error.code == _NOT_CHANGED and kept is not None:
@@ -205,15 +210,6 @@ class Client(ServedVerbs):
                 reason = getattr(error, "reason", None) or error
                 reason = getattr(reason, "strerror", None) or reason  # without the number of the error
                 raise UsageError(f"cannot reach the service at {self.url}: {str(reason).strip()}.") from error
-
-
-def _response(content: bytes, headers: Any) -> ServiceReply:
-    return ServiceReply(
-        content=content,
-        etag=headers.get("ETag", ""),
-        exit_code=int(headers.get("Capplan-Exit-Code", "0")),
-        warning=headers.get("Capplan-Warning", ""),
-    )
 
 
 def _seconds(retry_after: str | None) -> float:

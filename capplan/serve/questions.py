@@ -78,22 +78,17 @@ def check_bounds(value: Any) -> None:
             left += [(inner, depth + 1) for pair in part.items() for inner in pair]
         elif isinstance(part, list):
             left += [(inner, depth + 1) for inner in part]
-        else:
-            _check_plain(part)
-
-
-def _check_plain(value: Any) -> None:
-    if isinstance(value, str):
-        if len(value) > LONGEST_TEXT:
-            raise UsageError(f"the question holds a text of over {LONGEST_TEXT:,} characters.")
-        try:
-            value.encode()
-        except UnicodeEncodeError:
-            raise UsageError("the question holds half of a character, which is not a text.") from None
-    elif isinstance(value, int) and not isinstance(value, bool) and abs(value) >= 2**63:
-        raise UsageError("the question holds an integer beyond 64 bits.")
-    elif not isinstance(value, bool | int | float | None):
-        raise UsageError(f"the question holds a {type(value).__name__}, which is not a plain value.")
+        elif isinstance(part, str):
+            if len(part) > LONGEST_TEXT:
+                raise UsageError(f"the question holds a text of over {LONGEST_TEXT:,} characters.")
+            try:
+                part.encode()
+            except UnicodeEncodeError:
+                raise UsageError("the question holds half of a character, which is not a text.") from None
+        elif isinstance(part, int) and not isinstance(part, bool) and abs(part) >= 2**63:
+            raise UsageError("the question holds an integer beyond 64 bits.")
+        elif not isinstance(part, bool | int | float | None):
+            raise UsageError(f"the question holds a {type(part).__name__}, which is not a plain value.")
 
 
 _field = partial(Option, doors=Door.HTTP)

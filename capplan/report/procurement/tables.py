@@ -62,7 +62,19 @@ def cards(report: Report, model: ModelReport) -> tuple[KeyFigure, ...]:
     if row is None or row.cost_usd_per_year is None:
         return ()
     if isinstance(load, OneGpu):
-        return _cards_of_one_gpu(model, row)
+        # What one GPU costs and does, where no load is stated.
+        time_s = row.batch_latency_s
+        rate = f"{format_rate(row.rate_per_gpu_per_s)}/s"
+        usable = f"of {format_bytes(row.usable_bytes)} usable" if row.usable_bytes else "usable memory unknown"
+        return (
+            _unit_cost(model, row),
+            KeyFigure(label="Throughput", figure=rate, note=f"at batch {row.batch}"),
+            KeyFigure(
+                label="Time of a batch", figure=format_seconds(time_s.expected),
+                note=_between(format_seconds(time_s.low), format_seconds(time_s.high)),
+            ),
+            KeyFigure(label="Memory", figure=format_bytes(row.memory_bytes.expected), note=usable),
+        )  # fmt: skip
     shown = [
         _cost_card(row, verdict),
         total_card(row.total_usd or 0.0, row.present_usd, report.demand.money),
@@ -88,22 +100,6 @@ def _stated_card(row: OptionRow) -> KeyFigure:
     cost = figures.headline_money(row.stated_cost_usd_per_year)
     note = f"{cost} USD a year; the fleet of this report has a reserve for estimates that are off"
     return KeyFigure(label="If every estimate is right", figure=counted(row.stated_gpus, "GPU"), note=note)
-
-
-def _cards_of_one_gpu(model: ModelReport, row: OptionRow) -> tuple[KeyFigure, ...]:
-    """Return what one GPU costs and does, where no load is stated."""
-    time_s = row.batch_latency_s
-    rate = f"{format_rate(row.rate_per_gpu_per_s)}/s"
-    usable = f"of {format_bytes(row.usable_bytes)} usable" if row.usable_bytes else "usable memory unknown"
-    return (
-        _unit_cost(model, row),
-        KeyFigure(label="Throughput", figure=rate, note=f"at batch {row.batch}"),
-        KeyFigure(
-            label="Time of a batch", figure=format_seconds(time_s.expected),
-            note=_between(format_seconds(time_s.low), format_seconds(time_s.high)),
-        ),
-        KeyFigure(label="Memory", figure=format_bytes(row.memory_bytes.expected), note=usable),
-    )  # fmt: skip
 
 
 def _cost_card(row: OptionRow, verdict: Verdict) -> KeyFigure:

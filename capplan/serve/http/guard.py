@@ -38,7 +38,10 @@ class Guard:
         self._settings = settings
         self._metrics = metrics
         self._access = access
-        self._names = _own_names(settings)
+        names = {"localhost", "127.0.0.1", "[::1]", settings.host.lower(), *(host.lower() for host in settings.hosts)}
+        if not is_loopback(settings.host):
+            names |= {socket.gethostname().lower(), socket.getfqdn().lower()}
+        self._names = frozenset(names)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Check a request, and hand it on or refuse it."""
@@ -153,13 +156,6 @@ def body_limit(path: str, settings: Settings) -> int:
     limits = settings.limits
     own = {"/api/v1/traces": limits.upload_bytes, "/api/v1/models": limits.model_bytes, "/own": limits.model_bytes}
     return own.get(path, limits.question_bytes)
-
-
-def _own_names(settings: Settings) -> frozenset[str]:
-    names = {"localhost", "127.0.0.1", "[::1]", settings.host.lower(), *(host.lower() for host in settings.hosts)}
-    if not is_loopback(settings.host):
-        names |= {socket.gethostname().lower(), socket.getfqdn().lower()}
-    return frozenset(names)
 
 
 def _is_address(name: str) -> bool:

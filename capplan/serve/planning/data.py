@@ -61,7 +61,10 @@ def prepared(settings: Settings) -> Settings:
     try:
         for folder in (folders.uploads, folders.configs, folders.files, folders.spool, folders.empty):
             folder.mkdir(parents=True, exist_ok=True)
-        _remove_left_behind(folders.empty)
+        # Remove the working folders of processes that have ended.
+        for place in folders.empty.iterdir():
+            if place.name.isdecimal() and has_ended(int(place.name)):
+                shutil.rmtree(place, ignore_errors=True)
         own = _own_prices(folders, settings.prices)
     except OSError as error:
         raise UsageError(f"cannot keep anything in {settings.state}: {error.strerror or error}.") from error
@@ -78,13 +81,6 @@ def _own_prices(folders: Folders, files: Sequence[Path]) -> list[Path]:
     for index, (path, content) in enumerate(zip(files, contents, strict=True)):
         (folder / "prices" / f"{index:03d}-{path.name}").write_bytes(content)
     return [folder]
-
-
-def _remove_left_behind(folder: Path) -> None:
-    """Remove the working folders of processes that have ended."""
-    for place in folder.iterdir():
-        if place.name.isdecimal() and has_ended(int(place.name)):
-            shutil.rmtree(place, ignore_errors=True)
 
 
 class Data:

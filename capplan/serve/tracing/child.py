@@ -66,29 +66,25 @@ def _traced(job: TraceJob, folder: Path) -> "Trace":
 
     use_one_thread()
     if job.content is not None and job.request.words.startswith("hf:"):
-        _place_config(job.request.words, job.content, folder)
+        # Write the config where the model's words name it, with a model class that belongs to its architecture.
+        import json
+
+        from capplan.probe.tracing_process import model_classes
+
+        content = json.loads(job.content)
+        known = model_classes(content["model_type"])
+        named = [name for name in content.pop("architectures", None) or [] if name in known]
+        if named:
+            content["architectures"] = named
+        place = folder / job.request.words.removeprefix("hf:")
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text(json.dumps(content), encoding="utf-8")
     elif job.content is not None:
         (folder / job.request.words).write_bytes(job.content)
     sys.dont_write_bytecode = True
     _narrow(str(folder))
     model = TracedModel(words=job.request.words, request=job.request, feedback=SILENCE, cache=None)
     return model.trace([job.configuration], exact_batch=job.exact_batch)
-
-
-def _place_config(words: str, config: bytes, folder: Path) -> None:
-    """Write the config where the model's words name it, with a model class that belongs to its architecture."""
-    import json
-
-    from capplan.probe.tracing_process import model_classes
-
-    content = json.loads(config)
-    known = model_classes(content["model_type"])
-    named = [name for name in content.pop("architectures", None) or [] if name in known]
-    if named:
-        content["architectures"] = named
-    place = folder / words.removeprefix("hf:")
-    place.parent.mkdir(parents=True, exist_ok=True)
-    place.write_text(json.dumps(content), encoding="utf-8")
 
 
 def _narrow(folder: str) -> None:

@@ -89,7 +89,13 @@ def read_field(field: Field, value: Any, *, what: str, door: Door, is_text: bool
         if not words.is_number and (field.meta is None or not isinstance(value, int | float)):
             return value
     value = _canonical(field, value)
-    _check_words(field, value)
+    # Refuse a word that a field does not admit.
+    known = field.choices
+    for word in (value if isinstance(value, list) else [value]) if known else ():
+        if isinstance(word, str) and word not in known:
+            members = field.enumeration
+            hint = f"Known: {', '.join(known)}." if members is None else known_words(members, word)
+            raise UnknownNameError(field.option.choice or field.key.replace("-", " "), word[:100], known, hint=hint)
     try:
         return msgspec.convert(value, bounded_type(field), strict=not is_text, dec_hook=_hook)
     except msgspec.ValidationError as error:
@@ -188,16 +194,6 @@ def _canonical(field: Field, value: Any) -> Any:
         return field.enumeration(value).value
     except ValueError:
         return value
-
-
-def _check_words(field: Field, value: Any) -> None:
-    """Refuse a word that a field does not admit."""
-    known = field.choices
-    for word in (value if isinstance(value, list) else [value]) if known else ():
-        if isinstance(word, str) and word not in known:
-            members = field.enumeration
-            hint = f"Known: {', '.join(known)}." if members is None else known_words(members, word)
-            raise UnknownNameError(field.option.choice or field.key.replace("-", " "), word[:100], known, hint=hint)
 
 
 def _number(text: str) -> Any:

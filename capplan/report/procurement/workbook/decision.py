@@ -11,7 +11,7 @@ from capplan.report.procurement.workbook.book import LINE_POINTS, Book, cell_tex
 from capplan.report.procurement.workbook.columns import places_of
 from capplan.report.procurement.workbook.formulas import FIRST_ROW
 from capplan.report.sections import Block, KeyFigure, LineRole, Lines, Medium, Section, text_of
-from capplan.shapes.types import OptionRow, PlannedFit
+from capplan.shapes.types import PlannedFit
 from capplan.units import counted
 
 _WIDTHS = (48.0, 28.0, *(13.0,) * 10, 30.0)
@@ -69,26 +69,22 @@ def _write_blocks(page: _Sheet, blocks: Iterable[Block], row: int) -> int:
                 page.sheet.write_string(row, 0, cell_text(block.title), page.book.looks.bold)
             row = _write_blocks(page, block.blocks, row + (isinstance(first, Lines) and block.level == 3))
         elif isinstance(block, Lines):
-            row = _write_lines(page, block, row)
+            looks = page.book.looks
+            for place, text in enumerate(map(text_of, block.texts), start=row):
+                if block.role is LineRole.TITLE:
+                    page.sheet.write_string(place, 0, text, looks.head)
+                elif block.role in (LineRole.VERDICT, LineRole.PART_VERDICT):
+                    page.book.merged(page.sheet, place, text, looks.title, widths=_WIDTHS)
+                    page.sheet.set_row(place, _TITLE_POINTS)
+                else:
+                    form = looks.small if block.role is LineRole.SMALL else looks.wrap
+                    page.book.merged(page.sheet, place, text, form, widths=_WIDTHS)
+            row = row + len(block.texts)
         elif isinstance(block, Cards):
             row = _write_cards(page, block.figures, row)
         elif isinstance(block, GridTable):
             row = page.book.table(page.sheet, block.shown_on(Medium.XLSX), row + 1, _WIDTHS)
     return row
-
-
-def _write_lines(page: _Sheet, lines: Lines, row: int) -> int:
-    looks = page.book.looks
-    for place, text in enumerate(map(text_of, lines.texts), start=row):
-        if lines.role is LineRole.TITLE:
-            page.sheet.write_string(place, 0, text, looks.head)
-        elif lines.role in (LineRole.VERDICT, LineRole.PART_VERDICT):
-            page.book.merged(page.sheet, place, text, looks.title, widths=_WIDTHS)
-            page.sheet.set_row(place, _TITLE_POINTS)
-        else:
-            form = looks.small if lines.role is LineRole.SMALL else looks.wrap
-            page.book.merged(page.sheet, place, text, form, widths=_WIDTHS)
-    return row + len(lines.texts)
 
 
 def _write_live(page: _Sheet, report: Report, model: ModelReport, suffix: str, row: int) -> int:
@@ -106,7 +102,18 @@ def _write_live(page: _Sheet, report: Report, model: ModelReport, suffix: str, r
     what = f"Best for {model.service} alone" if report.fleet else "Recommended"
     page.sheet.write_string(row, 0, cell_text(f"{what}, with this workbook's figures"), page.book.looks.head)
     page.sheet.write_string(row, 1, "follows the shaded cells", page.book.looks.head)
-    live = _live_figures(choice, report.demand.money.years)
+    # Label, column, value and format of each figure that follows the shaded cells.
+    by_year = choice.gpus_by_year
+    live = [
+        ("GPU", "gpu", choice.gpu_name, ""), ("Term", "term", figures.term_words(choice.term), ""),
+        ("Offer", "offer", figures.offer(choice), ""),
+        ("GPUs in the first year", "gpus0", by_year[0], "#,##0"),
+        ("GPUs in the last year", f"gpus{report.demand.money.years - 1}", by_year[-1], "#,##0"),
+        ("USD per year", "annual", choice.cost_usd_per_year, "#,##0"),
+        (f"USD in {counted(report.demand.money.years, 'year')}", "total", choice.total_usd, "#,##0"),
+        ("USD on the first day (capex)", "initial", choice.initial_usd, "#,##0"),
+        ("USD per million samples", "million", choice.usd_per_million, "0.0000"),
+    ]  # fmt: skip
     for place_, (label, key, value, digits) in enumerate(live, start=row + 1):
         form = page.book.looks.big.get(digits, page.book.looks.bold)
         page.sheet.write_string(place_, 0, label)
@@ -114,21 +121,6 @@ def _write_live(page: _Sheet, report: Report, model: ModelReport, suffix: str, r
         page.sheet.write_formula(place_, 1, formula, form, value if value is not None else "")
     _draw_costs(page, model, f"'Options{suffix}'", row, (place["name"], place["annual"]))
     return row + max(len(live) + 2, _CHART_ROWS)
-
-
-def _live_figures(choice: OptionRow, years: int) -> list[tuple[str, str, Any, str]]:
-    """Return label, column, value and format of each figure that follows the shaded cells."""
-    by_year = choice.gpus_by_year
-    return [
-        ("GPU", "gpu", choice.gpu_name, ""), ("Term", "term", figures.term_words(choice.term), ""),
-        ("Offer", "offer", figures.offer(choice), ""),
-        ("GPUs in the first year", "gpus0", by_year[0], "#,##0"),
-        ("GPUs in the last year", f"gpus{years - 1}", by_year[-1], "#,##0"),
-        ("USD per year", "annual", choice.cost_usd_per_year, "#,##0"),
-        (f"USD in {counted(years, 'year')}", "total", choice.total_usd, "#,##0"),
-        ("USD on the first day (capex)", "initial", choice.initial_usd, "#,##0"),
-        ("USD per million samples", "million", choice.usd_per_million, "0.0000"),
-    ]  # fmt: skip
 
 
 def _draw_costs(page: _Sheet, model: ModelReport, name: str, row: int, columns: tuple[str, str]) -> None:

@@ -164,7 +164,14 @@ def _sections(report: ServingReport, figures: Sequence[KeyFigure]) -> tuple[Sect
             *_over_load(report),
             _memory(plan.fits),
             _fleet(report),
-            _sensitivity(report.variations),
+            Section(
+                [
+                    Lines(["The recommended deployment with one assumption changed; the others stay."]),
+                    Table(_VARIATIONS, report.variations, caption="Lengths, prefix-cache hits, load and price"),
+                ],
+                key="sensitivity",
+                title="What changes if the load is another",
+            ),
         ]
         ways = report.fleet.ways
         found += [_money(report), *([] if ways is None else [ways_report(ways)]), *_handover(report)]
@@ -346,17 +353,6 @@ _DISAGGREGATED: tuple[Column[DisaggregatedFit], ...] = (
     figure("TPOT", lambda fit: fit.tpot_s, format_seconds),
     figure("USD/h", lambda fit: fit.usd_per_hour, "{:,.2f}".format),
 )
-
-
-def _sensitivity(variations: Sequence[Variation]) -> Section:
-    return Section(
-        [
-            Lines(["The recommended deployment with one assumption changed; the others stay."]),
-            Table(_VARIATIONS, variations, caption="Lengths, prefix-cache hits, load and price"),
-        ],
-        key="sensitivity",
-        title="What changes if the load is another",
-    )
 
 
 def _of_fit(value: Callable[[DeploymentFit], Value | None]) -> Callable[[Variation], Value | None]:
