@@ -533,6 +533,7 @@ class ServedVerbs:
         pull_bytes_per_s: float | str | None = ...,
         compare_ways: bool = ...,
         launch: bool = ...,
+        running: str | None = ...,
         everything: bool = ...,
         format: str = ...,
     ) -> Any:

@@ -292,6 +292,7 @@ def plan(
     image_bytes: float | str | None = ...,
     pull_bytes_per_s: float | str | None = ...,
     compare_ways: bool = ...,
+    running: str | None = ...,
     specs: Sequence[str | Path] | str | None = ...,
     calibration: str | Path | None = ...,
     here: bool = ...,
@@ -377,6 +378,7 @@ def plan(
         image_bytes: Image that a new machine pulls, 0 for none; 10 GB by default.
         pull_bytes_per_s: Rate at which a new machine pulls the image.
         compare_ways: Compare a fleet that stands, one that scales, GPUs by the second and an API over a week: week_file or requests_per_day.
+        running: GPUs that carry the load now, to plan anew: "6 x h100-sxm5-80gb"; `capplan load` states them.
         specs: Own GPU specs, laid over the built-in ones.
         calibration: Constants from `capplan llm fit`; the shipped ones by default.
         here: Plan for the GPUs of this machine; without a model, for the largest that they hold.

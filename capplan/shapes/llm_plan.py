@@ -19,6 +19,7 @@ from capplan.llm.core.fleet.deployment_plan import (
 from capplan.llm.core.fleet.disaggregated import DisaggregatedFit
 from capplan.llm.core.fleet.launch import Launch
 from capplan.llm.core.fleet.money import FleetMoney, PaymentOption, PlannedFleet
+from capplan.llm.core.fleet.replan import Replan
 from capplan.llm.core.serving.load_curve import LoadPoint
 from capplan.llm.core.simulation.load_answer import Percentiles
 from capplan.shapes.common import VERSIONED
@@ -242,6 +243,15 @@ REJECTED: Final = Shape("DeploymentRejectionDocument", DeploymentRejection, "A d
     figure("weights"),
     figure("least_s", meaning="the broken limit's time with one request at a time"),
 ))
+REPLAN: Final = Shape("ReplanDocument", Replan, "What runs beside the smallest fleet of the same GPUs that carries the load.", (
+    figure("gpus", meaning="that run now"),
+    figure("gpu"),
+    figure("gpus_needed", "fit.gpus", "null: no fleet of these GPUs carries the load"),
+    figure("gpus_with_fp8", "narrow.gpus"),
+    figure("usd_per_hour_saved"),
+    figure("sentences"),
+    figure("change", meaning="of the launch files, as a unified diff"),
+))
 LLM_PLAN: Final = Shape("LlmPlanDocument", PlannedFleet, "What `capplan llm plan --format json` writes; memory is that of one GPU.", (
     *VERSIONED,
     figure("model", SERVED_MODEL.at(reads(Any, lambda fleet: fleet.plan))),
@@ -265,6 +275,7 @@ LLM_PLAN: Final = Shape("LlmPlanDocument", PlannedFleet, "What `capplan llm plan
     figure("notes", "plan.notes"),
     figure("machine", "plan.machine", "sentences on this machine, where it is planned for", default=()),
     figure("local", "local_cost", "an hour in the currency asked for", default=None),
+    figure("replan", REPLAN, "where GPUs that run are stated", default=UNSET),
     figure("ways", WAYS, "where they are asked for", default=UNSET),
 ))
 # fmt: on

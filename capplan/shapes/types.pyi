@@ -1426,6 +1426,15 @@ class DeploymentRejectionDocument(Struct, frozen=True, kw_only=True):
     weights: str | None
     least_s: float | None
 
+class ReplanDocument(Struct, frozen=True, kw_only=True):
+    gpus: int
+    gpu: str
+    gpus_needed: int | None
+    gpus_with_fp8: int | None
+    usd_per_hour_saved: float | None
+    sentences: tuple[str, ...]
+    change: str
+
 class LlmPlanDocument(Struct, frozen=True, kw_only=True):
     schema_version: Literal[1]
     model: ServedModel
@@ -1448,6 +1457,7 @@ class LlmPlanDocument(Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...]
     machine: tuple[str, ...] = ...
     local: LocalAmount | None = ...
+    replan: ReplanDocument | UnsetType = ...
     ways: ServingWaysDocument | UnsetType = ...
 
 class FleetPartDocument(Struct, frozen=True, kw_only=True):

@@ -27,20 +27,20 @@ def read_week(path: Path) -> WeekLoad:
     return reader.read(read_yaml(path))
 
 
-def observed_day(path: Path) -> tuple[float, ...] | None:
-    """Return the mean rate of each hour of a day that a file of `capplan load` has; None where it lacks it. [1/s]
+def observed_hours(path: Path, key: str, hours: int) -> tuple[float, ...] | None:
+    """Return the mean rate of each hour of a day or week that a file of `capplan load` has; None without it. [1/s]
 
     Raises:
         SpecError: the file is refused.
     """
     observed = read_yaml(path).get("observed", {})
-    given = observed.get("daily_per_s") if isinstance(observed, dict) else None
+    given = observed.get(key) if isinstance(observed, dict) else None
     if given is None:
         return None
-    is_day = isinstance(given, list) and len(given) == 24 and all(type(rate) in (int, float) for rate in given)
+    is_day = isinstance(given, list) and len(given) == hours and all(type(rate) in (int, float) for rate in given)
     if not is_day or min(given) < 0 or not sum(given) > 0:
         checker = Checker(str(path), str(path))
-        checker.refuse("observed.daily_per_s", "must be 24 rates of at least 0, one above it")
+        checker.refuse(f"observed.{key}", f"must be {hours} rates of at least 0, one above it")
         checker.finish({})
     return tuple(float(rate) for rate in given)
 

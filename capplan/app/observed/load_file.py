@@ -21,12 +21,7 @@ def _numbers(values: Sequence[float]) -> str:
 
 
 def load_file_text(observed: ObservedLoad, *, latency_s: float | None, percentile: float) -> str:
-    """Return a load file: what `llm plan`, `llm simulate` and `report` read, and what was observed besides.
-
-    Args:
-        latency_s: The limit of a whole request that `report` plans with; None for the time as it is.
-        percentile: The share of requests that keep it. [%]
-    """
+    """Return a load file: what `llm plan`, `llm simulate` and `report` read, and what was observed besides."""
     arrivals = observed.arrivals
     lines = [
         f"# Written by capplan load on {now():%Y-%m-%d} from {observed.form}: {_quoted(', '.join(observed.sources))}",

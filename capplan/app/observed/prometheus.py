@@ -138,13 +138,7 @@ class _AskedWindow:
 def read_prometheus(
     server: PrometheusServer, *, end_s: float, range_s: float, where: str = "", feedback: Feedback = SILENCE
 ) -> ObservedLoad:
-    """Read the load that the metrics of a serving engine show.
-
-    Args:
-        end_s: The end of the window, in seconds since 1970.
-        where: Matchers of labels that narrow the series.
-        feedback: Where progress is shown.
-    """
+    """Read the load that the metrics of a serving engine show."""
     step_s = _STEPS_S[0]
     end = int(end_s) // step_s * step_s
     begin = end - max(step_s, int(range_s) // step_s * step_s)

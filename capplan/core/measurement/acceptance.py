@@ -61,13 +61,7 @@ class MachineFinding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Acceptance:
-    """A machine compared with its plan.
-
-    Attributes:
-        plan: Name of the plan's file.
-        machine: What was planned, in words.
-        missing: What could not be compared, because nothing states it.
-    """
+    """A machine compared with its plan; `missing` is what nothing states."""
 
     plan: str
     machine: str
@@ -103,12 +97,7 @@ def _refused_if(differs: bool) -> FindingMark:
 def machine_findings(
     gpu: GpuSpec, count: int, delivered: Sequence[DeliveredGpu], *, shares_matrices: bool
 ) -> Iterator[MachineFinding]:
-    """Compare what a machine is with what was planned.
-
-    Args:
-        count: How many were planned for this machine.
-        shares_matrices: True if GPUs of the plan share matrices, so that their links decide times.
-    """
+    """Compare what a machine is with what was planned."""
     names = {gpu.name, gpu.id, *gpu.aliases}
     right = [each for each in delivered if each.name in names]
     others = sorted({each.name for each in delivered if each.name not in names})

@@ -29,7 +29,6 @@ class Spread:
     """How a quantity of requests is distributed: tokens, or seconds.
 
     Attributes:
-        count: Requests that state it.
         cv: Standard deviation ÷ mean; None where it is not known.
         quantiles: Values by share of the requests, such as 0.99.
         is_binned: Quantiles and deviation are read from the buckets of a histogram.
@@ -58,8 +57,6 @@ class ObservedArrivals:
 
     Attributes:
         begin_s: Begin of the first bin, in seconds since 1970; a whole hour.
-        first_s: Time of the first request.
-        last_s: Time of the last request.
         bin_s: Length of a bin; it divides an hour.
         counts: Requests of each bin, over whole hours.
         has_dates: True if times are dates; else they count from an unknown begin, and no weekday is known.

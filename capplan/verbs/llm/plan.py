@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from capplan.core.scaling.ways import ServingWays
     from capplan.llm.core.fleet.deployment_plan import DeploymentFit
     from capplan.llm.core.fleet.money import FleetMoney, Offers, PlannedFleet
+    from capplan.llm.core.fleet.replan import Replan
     from capplan.llm.core.search.search import Search, SearchSpace
     from capplan.llm.core.serving.energy import ServingEnergy
     from capplan.report.sections import Line
@@ -73,13 +74,19 @@ def answer_llm_plan(question: LlmPlanQuestion, context: Context) -> "PlannedFlee
     """Return the deployments that carry a load within limits, the cheapest first."""
     from capplan.llm.core.fleet.limits import PATIENCE_WORDS
     from capplan.llm.core.search.patience import with_patience_note
+    from capplan.specs.week import observed_hours
 
-    week = question.stated_week()
+    week, file = question.stated_week(), question.load_file
+    observed = observed_hours(file, "weekly_per_s", 168) if file is not None and not question.is_week_file() else None
     question = _with_load(question)
     if not question.model and not question.here:
         raise UsageError("name a language model, or write ⟨here⟩ for the largest that this machine's GPUs hold.")
     question, own = planned_here(question, context) if question.here else (question, None)
     search, found = search_and_plan(question, context, week=week, own=own.count if own else None)
+    if question.running is not None:
+        narrower = replace(question, weights=("fp8",))
+        narrow = None if question.weights else search_and_plan(narrower, context, week=None)[1]
+        found = replace(found, replan=_replan(search, question, found, narrow, weekly_per_s=observed))
     notes = (*question.users_note(), *_buyers_notes(found.plan.recommended, search), *found.plan.notes)
     plan = replace(found.plan, notes=notes, machine=own.notes if own else ())
     return replace(found, plan=with_patience_note(plan, question.limits(), words=PATIENCE_WORDS))
@@ -113,12 +120,42 @@ def search_and_plan(
     return search, replace(found, local=local)
 
 
+def _replan(
+    search: "Search", question: LlmPlanQuestion, found: "PlannedFleet", narrow: "PlannedFleet | None",
+    *, weekly_per_s: tuple[float, ...] | None,
+) -> "Replan":  # fmt: skip
+    """Return the fleet that runs beside the smallest of its own GPUs, both of the launch that is planned."""
+    from capplan.llm.core.fleet.launch_files import launch_files
+    from capplan.llm.core.fleet.replan import Replan
+    from capplan.llm.core.search.handover import launch_of
+    from capplan.llm.read.launch_forms import LAUNCH_FORMS
+
+    count, name = question.running_gpus()
+    gpu = search.find_gpu(name).id
+
+    def smallest(fleet: "PlannedFleet | None") -> "DeploymentFit | None":
+        fits = [fit for fit in fleet.plan.fits if fit.gpu == gpu] if fleet else []
+        return min(fits, key=lambda fit: fit.gpus, default=None)
+
+    fit, forms = smallest(found), LAUNCH_FORMS.load()
+    counts = () if fit is None else (max(1, count // fit.sharding.gpus), fit.replicas)
+    fleets = [replace(fit, replicas=replicas) for fit in [fit] if fit for replicas in counts]
+    model = found.plan.model
+    files = [launch_files(fleet, launch_of(fleet, search), model=model, forms=forms) for fleet in fleets]
+    now, then = files or ({}, {})
+    return Replan(
+        gpus=count, gpu=gpu, fit=fit, narrow=smallest(narrow), weekly_per_s=weekly_per_s or (), files_now=now,
+        files_then=then, certainty_fraction=found.plan.certainty_fraction,
+    )  # fmt: skip
+
+
 def _with_load(question: LlmPlanQuestion) -> LlmPlanQuestion:
     """Return the question with what its load file states, and no file."""
     from capplan.verbs.llm.load_file import with_load
 
     path = None if question.is_week_file() else question.load_file
-    return replace(with_load(question, path, model=question.model), load_file=None)
+    stated = replace(with_load(question, path, model=question.model), load_file=None)
+    return stated if stated.running is None or stated.gpus else replace(stated, gpus=(stated.running_gpus()[1],))
 
 
 def _ways(search: "Search", found: "PlannedFleet", asked: LlmPlanQuestion, week: "WeekLoad") -> "ServingWays":

@@ -128,6 +128,14 @@ class _HandedOverFields(WeekFields, WaysFields):
     kubernetes: Annotated[
         Path | None, Option(help="Write a Kubernetes manifest of the fleet.", metavar="FILE.yaml", doors=Door.COMMAND)
     ] = None
+    running: Annotated[
+        str | None,
+        Meta(max_length=200),
+        Option(
+            help="GPUs that carry the load now, to plan anew: \"6 x h100-sxm5-80gb\"; `capplan load` states them.",
+            metavar="N x GPU", topic=Topic.GPUS,
+        ),
+    ] = None  # fmt: skip
     launch_files: Annotated[
         Path | None,
         Option(
@@ -157,3 +165,12 @@ class LlmPlanQuestion(
             topic=Topic.GPUS,
         ),
     ] = False  # fmt: skip
+
+    def running_gpus(self) -> tuple[int, str]:
+        """Return how many GPUs carry the load now, and their name."""
+        from capplan.llm.core.fleet.replan import RUNNING
+
+        found = RUNNING.fullmatch(self.running or "")
+        if found is None or not int(found[1]):
+            raise UsageError(f'⟨running⟩ is a number and a GPU, such as "6 x h100-sxm5-80gb", not {self.running!r}.')
+        return int(found[1]), found[2]

@@ -189,7 +189,7 @@ def _with_load(question: LlmSimulateQuestion) -> LlmSimulateQuestion:
     """
     if question.load_file is None:
         return question
-    from capplan.specs.week import observed_day
+    from capplan.specs.week import observed_hours
     from capplan.verbs.llm.load_file import read_load_file, with_load
 
     path, stated = question.load_file, read_load_file(question.load_file, model=question.model)
@@ -198,7 +198,7 @@ def _with_load(question: LlmSimulateQuestion) -> LlmSimulateQuestion:
     if has_load:
         return asked
     clients, rate, day = stated.concurrency, stated.rate_per_s, asked.daily
-    if day is None and rate is not None and (day := observed_day(path)) is not None:
+    if day is None and rate is not None and (day := observed_hours(path, "daily_per_s", 24)) is not None:
         rate = sum(day) / len(day)
     return replace(
         asked,

@@ -76,13 +76,13 @@ class WeekFields(LoadFileFields, StatedWeekFields):
     def week_load(self) -> "WeekLoad":
         """Return the load of each hour of a week."""
         from capplan.core.scaling.load import WeekLoad
-        from capplan.specs.week import observed_day, read_week
+        from capplan.specs.week import observed_hours, read_week
 
         if self.states_week:
             return super().week_load()
         if self.load_file is not None and self.is_week_file():
             return read_week(self.load_file)
-        if (day := None if self.load_file is None else observed_day(self.load_file)) is not None:
+        if (day := None if self.load_file is None else observed_hours(self.load_file, "daily_per_s", 24)) is not None:
             return WeekLoad(hourly_per_s=day * 7)
         raise UsageError(
             "state the load of a week by one of ⟨week⟩ (a file), ⟨requests-per-day⟩, and ⟨load⟩ with a day that "

@@ -100,3 +100,19 @@ def test_what_is_no_plan_is_refused_in_a_sentence(run: Run, tmp_path: Path, cont
     result = run("accept", plan, "--benchmark", bench(tmp_path / "bench.json", tpot_ms=10.0))
     assert result.exit_code == 2
     assert "plan.json" in result.stderr
+
+
+def test_a_load_file_that_states_what_runs_is_planned_anew(run: Run, tmp_path: Path) -> None:
+    load = tmp_path / "LOAD.yaml"
+    load.write_text('llm: {rate: 20, input_len: 800, output_len: 110}\nrunning: "6 x NVIDIA H100 80GB HBM3"\n')
+    result = run("llm", "plan", DEPLOYMENT[0], "--load", load, "--engine", "vllm", "--max-tpot", "40ms", "--json")
+    assert result.exit_code == 0, result.stderr
+    document = json.loads(result.stdout)
+    replan = document["replan"]
+    assert (replan["gpus"], replan["gpu"]) == (6, "h100-sxm5-80gb")
+    assert {fit["gpu"] for fit in document["fits"]} == {"h100-sxm5-80gb"}
+    assert 1 <= replan["gpus_with_fp8"] <= replan["gpus_needed"] < 6
+    assert "-  replicas: 6  #" in replan["change"]
+    refused = run("llm", "plan", DEPLOYMENT[0], "--rate", "20", "--running", "some H100s")
+    assert refused.exit_code == 2
+    assert "is a number and a GPU" in refused.stderr

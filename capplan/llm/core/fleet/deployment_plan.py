@@ -43,17 +43,14 @@ class DeploymentFit:
     Attributes:
         needed: Replicas that the load needs; `replicas` adds the redundancy asked for.
         max_rate_per_s: Requests per second that one replica carries within the limits.
-        rate_per_s: Requests per second of all replicas at the load.
         running: Requests that one replica processes at a time, at its share of the load.
         batch_limit: Sequences at a time with which a replica still keeps the limits.
         max_sequences: Sequences at a time that the engine may run at most; None for its default.
         ttft_s, tpot_s, e2e_s: What a request sees with all replicas up, with the interval of the estimate. [s]
         prefill_fraction: Share of the replicas' busy time that goes to prompts.
         curve: One replica from idle to full.
-        simulated: Percentiles of one replica at its share of the load; None where it was not simulated.
         holds_at_worst: True if the limits hold at the far ends of the intervals, too.
         is_transferred: True if no load of the kind was measured, as `Evidence.is_transferred` says.
-        tdp_w: Printed power limit of one GPU. [W]
         rent: The offer whose machines hold all replicas at the least cost; None where no offer does.
         server: The server in which a replica was timed.
         energy: Power of all replicas at the load, and joules of an output token; None where nobody asked, and where the

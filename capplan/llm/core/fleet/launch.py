@@ -23,24 +23,15 @@ class Setting:
     """What is to be launched: one replica.
 
     Attributes:
-        model: Name of the checkpoint, or path of its file.
         weights: Format of the weights; `is_own_format` says that the checkpoint is stored in it.
-        max_len: Longest sequence. [tokens]
-        max_sequences: Most sequences of the replica at a time.
         token_budget: Most tokens of a step of one rank of data parallelism.
-        memory_fraction: The engine's memory fraction; None for its default.
         prefix_fraction: Share of a prompt that is expected in the prefix cache.
-        speculation: What is drafted; None for nothing.
         draft_checkpoint: Repository or path of the model or head that drafts, where it is named.
         draft_head: What makes it a head; None for a model that answers by itself.
-        adapters: Adapters that are served beside the model; None for none.
         is_half: Run a bf16 checkpoint in fp16, because the GPU has no bf16 arithmetic.
-        servers: Servers over which the replica is spread.
-        own_code: The model or its tokenizer is code of the checkpoint's repository.
         has_own_head: The checkpoint holds a layer for multi-token prediction.
         planned_len: Tokens that memory holds of a sequence on average; `max_len` where not known.
         length_why: Why requests are cut off at `max_len`; `assumes_length`: nothing is stated of their lengths.
-        host: What the CPUs of a server are.
     """
 
     engine: Engine

@@ -42,10 +42,7 @@ class GpuWords:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaunchForm:
-    """A file of a platform, with places to fill.
-
-    It holds for deployments that are spread as `spreads` says and, where `provider` names one, for its machines alone.
-    """
+    """A file with places to fill, for deployments that stand as `spreads` says; None is any provider."""
 
     file: str
     source: str

@@ -26,6 +26,7 @@ from capplan.core.serving.load import Level
 from capplan.llm.core.fleet.deployment_plan import DeploymentFit, DeploymentPlan
 from capplan.llm.core.fleet.launch import Launch
 from capplan.llm.core.fleet.rented import machines_for
+from capplan.llm.core.fleet.replan import Replan
 from capplan.llm.core.serving.energy import ServingEnergy
 from capplan.llm.core.simulation.load_answer import Simulation
 
@@ -348,6 +349,7 @@ class PlannedFleet:
     money: FleetMoney | None = None
     launch: Launch | None = None
     launch_files: Mapping[str, str] = field(default_factory=dict)
+    replan: Replan | None = None
     local: LocalCurrency | None = None
     ways: ServingWays | None = None
 

@@ -23,6 +23,7 @@ from capplan.report.sections import (
     Format,
     LineRole,
     Lines,
+    Listing,
     Section,
     Table,
     figure,
@@ -66,6 +67,8 @@ def llm_plan_sections(fleet: PlannedFleet, *, everything: bool = False, launch: 
     blocks += _rejected(plan, everything=everything)
     blocks.append(Lines([*plan.assumptions, *plan.notes], role=LineRole.NOTE, is_attached=len(blocks) > 1))
     blocks.append(Lines([f"  {line}" for line in money_lines(fleet)], is_attached=True, only=Format.TABLE))
+    if fleet.replan is not None:
+        blocks += [Lines(fleet.replan.sentences), Listing(fleet.replan.change)]
     if launch and fleet.launch is not None:
         blocks += launch_blocks(fleet.launch)
     return [Section(blocks), *([] if fleet.ways is None else [ways_section(fleet.ways)])]

@@ -52,8 +52,10 @@ def plan_lines(fleet: PlannedFleet, *, width: int, launch: bool = False) -> list
         lines = [*asked, *_taken(fleet, plan.recommended, width)]
         lines += [*_money(fleet, width, labels=("Growth", "API")), line(""), *_launched(fleet.launch, width)]
     else:
+        now = f"{'. '.join(fleet.replan.sentences)}." if fleet.replan else ""
         lines = [
             *asked,
+            *(_labelled("Running", now, width, most=6) if now else ()),
             *_taken(fleet, plan.recommended, width),
             line(""),
             *_choices(plan, width),
