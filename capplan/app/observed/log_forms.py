@@ -90,8 +90,8 @@ def _append(into: Block, at_s: float, prompt: float, answer: float, *rest: float
 class TraceTable(LogForm):
     """A table of requests with times and tokens: the public traces of Azure and BurstGPT.
 
-    Sources: Azure/AzurePublicDataset, AzureLLMInferenceDataset2023.md (at 1a61e6c); HPMLL/BurstGPT, README, whose
-    requests without an answer failed. Both looked up on 2026-11-27; the trace of 2024 is read alike, from memory.
+    Sources: Azure/AzurePublicDataset, AzureLLMInferenceDataset2023.md (at 1a61e6c) and 2024.md (at 04e28b8);
+    HPMLL/BurstGPT, README, whose requests without an answer failed. All looked up on 2026-11-27.
     """
 
     _FORMS = (
