@@ -3,11 +3,14 @@
 import json
 from pathlib import Path
 
+import jsonschema
 import pytest
+import yaml
 
 from tests.app.acceptance.test_machine_files import smi
 from tests.app.observed.prometheus_server import Replay, running_prometheus
 from tests.cli.conftest import Run
+from tests.llm.core.fleet.test_launch_files import SCHEMAS
 
 MONDAY_S = 1_700_438_400
 DEPLOYMENT = ("llama-3.1-8b-instruct", "--gpu", "h100-sxm5-80gb", "--tp", "1", "--engine", "vllm", "--max-tpot", "40ms")
@@ -59,6 +62,23 @@ def test_the_circle_from_metrics_to_the_next_plan(run: Run, tmp_path: Path, monk
     assert planned["load"]["prefix_fraction"] == pytest.approx(0.25, rel=0.01)
     assert planned["recommended"]["evidence"] != "calibrated"
     expected_s = planned["recommended"]["tpot_s"]["expected"]
+
+    result = run(
+        "llm",
+        "plan",
+        *DEPLOYMENT,
+        "--load",
+        load,
+        "--running",
+        "6 x h100-sxm5-80gb",
+        "--launch-files",
+        tmp_path / "start",
+    )
+    assert result.exit_code == 0, result.stderr
+    assert "you run 6 × h100-sxm5-80gb" in " ".join(result.stdout.split())
+    task = yaml.safe_load((tmp_path / "start" / "skypilot.yaml").read_text())
+    jsonschema.Draft7Validator(SCHEMAS["skypilot"]["task"]).validate(task)
+    assert planned["launch"]["arguments"][-1] in task["run"]
 
     machine = tmp_path / "smi.txt"
     machine.write_text(smi(count=planned["recommended"]["gpus"]))
