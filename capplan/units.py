@@ -95,6 +95,14 @@ def format_seconds(time_s: float) -> str:
     return _scaled(time_s, [(1, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns")], 3)
 
 
+def format_duration(time_s: float) -> str:
+    """Write how long a run takes, as people say it: days, hours, minutes from ten on."""
+    for unit, word in (("d", "days"), ("h", "h")):
+        if time_s >= SECONDS[unit]:
+            return f"{time_s / SECONDS[unit]:,.1f} {word}"
+    return f"{time_s / 60:.0f} min" if time_s >= 600 else format_seconds(time_s)
+
+
 def format_flops(flops: float) -> str:
     """Write a count of floating-point operations.
 

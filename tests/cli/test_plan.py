@@ -174,6 +174,16 @@ def test_a_job_takes_its_samples_over_the_throughput(run: Run, net_trace: Path) 
     fit = plan["fits"][0]
     assert fit["gpu_hours"]["expected"] == pytest.approx(3e6 / fit["throughput_per_s"]["expected"] / 3600)
     assert "GPU-hours" in run("plan", net_trace, *words[:-1]).stdout
+    assert run("plan", net_trace, *words[:4], "--samples", "1M", *words[6:]).stdout == json.dumps(plan, indent=2) + "\n"
+
+
+def test_a_job_says_its_wall_time_and_what_its_data_loader_must_read(run: Run) -> None:
+    words = ("plan", NET, "--input", "x=3x64x64", "--gpu", "t4", "--gpus", "8", "--train", "--samples", "1.28G")
+    fit = json.loads(run(*words, "--json").stdout)["fits"][0]
+    said = next(line for line in run(*words).stdout.splitlines() if line.startswith("Job"))
+    rate = fit["throughput_per_s"]["expected"]
+    assert f"{1.28e9 / rate / 3600:.1f} h" in said or f"{1.28e9 / rate / 86400:.1f} days" in said
+    assert f"reads {rate:,.0f} " in said
 
 
 @pytest.mark.slow

@@ -27,6 +27,7 @@ from capplan.shapes.plan import largest_batch, latency_ends
 from capplan.units import (
     counted,
     format_bytes,
+    format_duration,
     format_flops,
     format_joules,
     format_parameters,
@@ -81,7 +82,8 @@ def answer_lines(plan: Plan, *, width: int = WIDTH, selection: Selection | None 
     def around(ids: Sequence[str], *, brief: bool) -> tuple[list[Line], list[Line]]:
         take = _take_lines(plan, width, brief=brief)
         above = folded([*_model_lines(plan, width), *_caution_lines(plan), *_needs_lines(plan, width), *take])
-        below = folded([*energy_lines(plan), *_changes_lines(plan, width, brief=brief), *_fits_lines(plan, width)])
+        changes = [*_changes_lines(plan, width, brief=brief), *_fits_lines(plan, width)]
+        below = folded([*job_lines(plan), *energy_lines(plan), *changes])
         return above, [*below, *folded(_remark_lines(plan, ids, width, brief=brief), indent=6)]
 
     def room(*, brief: bool) -> int:
@@ -173,13 +175,26 @@ def energy_lines(plan: Plan) -> list[Line]:
     energy = best.energy if best else None
     if best is None or energy is None:
         return []
-    power, joules = energy.power_w, energy.joules_per_sample
-    gpus = best.latency.gpu_count * best.latency.gpus_per_batch
+    power, joules, gpus = energy.power_w, energy.joules_per_sample, best.gpus_together
     drawn = f"{format_watts(power.expected)} ({format_watts(power.low)} … {format_watts(power.high)})"
     cost = f"{format_joules(joules.expected)} ({format_joules(joules.low)} … {format_joules(joules.high)})"
-    cost += f" per {_unit(plan)}"
     where = best.gpu.id if gpus == 1 else f"{gpus} × {best.gpu.id}"
-    return [labelled("Energy", f"{where} at batch {best.batch}: {drawn}, {cost}; {energy.evidence}")]
+    return [labelled("Energy", f"{where} at batch {best.batch}: {drawn}, {cost} per {_unit(plan)}; {energy.evidence}")]
+
+
+def job_lines(plan: Plan) -> list[Line]:
+    """Write how long the job takes on the recommended GPUs, what it costs, and what a training has to read."""
+    best = plan.best()
+    hours = plan.gpu_hours(best) if best else None
+    if best is None or hours is None or plan.job is None:
+        return []
+    gpus, price = best.gpus_together, best.usd_per_million_samples
+    low, expected, high = (format_duration(value * 3600 / gpus) for value in (hours.low, hours.expected, hours.high))
+    parts = [f"{expected} ({low} … {high}) on {gpus} × {best.gpu.id}"]
+    parts += [f"{price * plan.job.samples * plan.job.epochs / 1e6:,.4g} USD"] if price is not None else []
+    if plan.workload.configuration.mode.value == "training":
+        parts.append(f"if its data loader reads {format_rate(best.latency.throughput_per_s.expected)} {_unit(plan)}s/s")
+    return [labelled("Job", ", ".join(parts))]
 
 
 def energy_columns(fits: Sequence[Fit]) -> list[Column[Fit]]:

@@ -37,6 +37,7 @@ from capplan.report.text.answer import (
     WORDS_HINT,
     asked_batches,
     energy_lines,
+    job_lines,
     labelled,
     more_words,
     price_days,
@@ -106,7 +107,7 @@ def pipeline_lines(plan: Plan, *, width: int, top: int | None = None) -> list[Li
     lines = [_head(plan), *_takes(plan)]
     if fits:
         lines += [line(""), *styled_table(Table(columns(plan, fits), fits), width=width), line("")]
-    lines += [*_parts(plan, width), *energy_lines(plan), *_changes(plan, width), *_misses(plan)]
+    lines += [*_parts(plan, width), *job_lines(plan), *energy_lines(plan), *_changes(plan, width), *_misses(plan)]
     more = len(ranked) - len(ids)
     lines.append(line(Span(text=f"{more_words(more)}{_footer(plan)}", style=Style.ASIDE)))
     return [folded for content in lines for folded in fold_line(content, width, indent=LABEL_WIDTH)]

@@ -30,7 +30,7 @@ from capplan.verbs.statement.words import (
     WATTS,
     WHOLE_COUNT,
     assignment,
-)
+)  # fmt: skip
 
 if TYPE_CHECKING:
     from capplan.app.gpu_choice import GpuFilters, PriceFilters

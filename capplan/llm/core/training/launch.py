@@ -316,8 +316,7 @@ def _maxtext(job: TrainingJob) -> str:
     words = [
         "python3 -m MaxText.train src/MaxText/configs/base.yml model_name=MODEL run_name=NAME",
         f"per_device_batch_size={job.micro_batch * layout.data / layout.gpus:g}",
-        f"gradient_accumulation_steps={job.accumulation}",
-        f"max_target_length={job.sequence_tokens}",
+        f"gradient_accumulation_steps={job.accumulation} max_target_length={job.sequence_tokens}",
         f"ici_data_parallelism={1 if is_sharded else layout.data}",
         f"ici_fsdp_parallelism={layout.data if is_sharded else 1}",
         f"ici_tensor_parallelism={layout.tensor} ici_context_parallelism={layout.context}",

@@ -23,6 +23,7 @@ from capplan.units import (
     counted,
     format_bytes,
     format_count,
+    format_duration,
     format_flops_per_s,
     format_fraction,
     format_joules,
@@ -30,7 +31,6 @@ from capplan.units import (
     format_seconds,
 )
 
-_DAY_S, _HOUR_S, _MINUTES_FROM_S = 86_400.0, 3600.0, 600.0
 _MOST_REASONS = 8
 
 
@@ -141,14 +141,6 @@ def _tokens(rate: float) -> str:
     return f"{rate:,.0f}" if rate >= 100 else f"{rate:.3g}"
 
 
-def _duration(time_s: float) -> str:
-    if time_s >= _DAY_S:
-        return f"{time_s / _DAY_S:,.1f} days"
-    if time_s >= _HOUR_S:
-        return f"{time_s / _HOUR_S:.1f} h"
-    return f"{time_s / 60:.0f} min" if time_s >= _MINUTES_FROM_S else format_seconds(time_s)
-
-
 def _usd(amount: float) -> str:
     return f"{amount:,.0f}" if amount >= 100 else f"{amount:.2f}"
 
@@ -196,7 +188,7 @@ def _figures(answer: PricedTraining) -> list[tuple[str, str]]:
     if run is not None:
         size = f"for {format_count(run.tokens)} tokens in {run.steps:,.0f} steps"
         rows += [
-            ("run of such steps", f"{_range(run.wall_s, _duration)} {size}"),
+            ("run of such steps", f"{_range(run.wall_s, format_duration)} {size}"),
             ("GPU hours", _range(run.gpu_hours, _tokens)),
         ]
     if answer.usd is not None and answer.offer is not None:
@@ -207,7 +199,7 @@ def _figures(answer: PricedTraining) -> list[tuple[str, str]]:
         rows.append(("money", f"{_range(answer.usd, _usd)} {price}"))
     if run is not None:
         cost = "" if answer.campaign_usd is None else f", {_range(answer.campaign_usd, _usd)} USD"
-        rows.append(("whole campaign", f"{_range(run.campaign_s, _duration)}{cost}"))
+        rows.append(("whole campaign", f"{_range(run.campaign_s, format_duration)}{cost}"))
     if answer.energy_j is not None:
         rows.append(("energy of the GPUs", _range(answer.energy_j, _energy)))
     return rows
@@ -253,8 +245,9 @@ def _run_notes(run: TrainingRun) -> list[str]:
         f"{failures}; restarts and lost work take "
         f"{format_fraction(run.restarts_s / run.wall_s.expected)} of the time, checkpoints {left}"
         f"steps {format_fraction(run.goodput_fraction)}.",
-        f"A checkpoint of {format_bytes(run.checkpoint_bytes)} is written every {_duration(run.checkpoint_interval_s)} "
-        f"(Daly) at {format_bytes(run.storage_bytes_per_s)}/s of all servers (⟨storage⟩), {beside}.",
+        f"A checkpoint of {format_bytes(run.checkpoint_bytes)} is written every "
+        f"{format_duration(run.checkpoint_interval_s)} (Daly) "
+        f"at {format_bytes(run.storage_bytes_per_s)}/s of all servers (⟨storage⟩), {beside}.",
         "A run of such steps is tuned and left alone; a campaign has evaluation, stalls of data, slower servers and "
         "changes by hand besides, as published ones had.",
     ]
@@ -349,7 +342,11 @@ _PLANNED: tuple[Column[_Planned], ...] = (
     figure("peak", lambda row: row[1].estimate.memory.peak.expected, format_bytes, name="peak_bytes", rank=5),
     figure("fits", lambda row: row[1].fit_probability, _percent, name="fit_probability"),
     figure(
-        "time", lambda row: row[1].run.wall_s.expected if row[1].run else None, _duration, name="wall_s", unknown="–"
+        "time",
+        lambda row: row[1].run.wall_s.expected if row[1].run else None,
+        format_duration,
+        name="wall_s",
+        unknown="–",
     ),
     figure("USD", lambda row: row[1].usd.expected if row[1].usd else None, _usd, name="usd", unknown="–"),
 )
@@ -384,7 +381,7 @@ def _chosen_notes(plan: TrainingPlan, chosen: Sequence[tuple[str, PricedTraining
             limit += f"; it fits with a probability of {chance}: run a few steps before you rent for long"
         run = priced.run
         if run is not None:
-            limit += f"; 90 %: {_duration(run.wall_s.low)} to {_duration(run.wall_s.high)}"
+            limit += f"; 90 %: {format_duration(run.wall_s.low)} to {format_duration(run.wall_s.high)}"
             if plan.asked.deadline_s is not None:
                 kept = run.in_time_probability(plan.asked.deadline_s)
                 chance = "over 99 %" if kept > 0.99 else _percent(kept)
