@@ -115,18 +115,18 @@ class FleetOption:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class InventoryUse:
-    """What owned GPUs carry: the services that run on them, the factor on all their loads that still fits, and when
-    growth fills them.
+class InventoryRow:
+    """What owned GPUs carry: services, GPUs needed, the factor on all their loads that still fits, and for how long.
 
-    `months` is None where growth does not fill them within ten years.
+    `months_until_full` is None where growth does not fill them within ten years.
     """
 
-    owned: Owned
+    gpu: str
+    count: int
     services: tuple[str, ...]
     needed: int
     load_factor: float
-    months: int | None
+    months_until_full: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,7 +141,7 @@ class FleetDecision:
     options: tuple[FleetOption, ...]
     choice: FleetOption | None
     separate_usd_per_year: float | None
-    inventory: tuple[InventoryUse, ...]
+    inventory: tuple[InventoryRow, ...]
     services: tuple[ServiceAnswer, ...]
     keeping: FleetOption | None = None
     staff_usd: float | None = None
@@ -441,7 +441,7 @@ def _energy(
     )
 
 
-def _use(owned: Owned, services: Sequence[ServiceAnswer], facts: GpuFacts) -> InventoryUse:
+def _use(owned: Owned, services: Sequence[ServiceAnswer], facts: GpuFacts) -> InventoryRow:
     """Fill owned GPUs with services, largest need first, and see how far their loads may grow."""
     sized = [service for service in services if any(sizing.gpu == owned.gpu for sizing in service.answer.case.sizings)]
     held: list[ServiceAnswer] = []
@@ -449,18 +449,21 @@ def _use(owned: Owned, services: Sequence[ServiceAnswer], facts: GpuFacts) -> In
         if _need(owned, [*held, service], facts) <= owned.count:
             held.append(service)
     if not held:
-        return InventoryUse(owned=owned, services=(), needed=0, load_factor=0.0, months=None)
+        return InventoryRow(
+            gpu=owned.gpu, count=owned.count, services=(), needed=0, load_factor=0.0, months_until_full=None
+        )
     low, high = 1.0, _MOST_FACTOR
     for _ in range(_STEPS):
         middle = (low + high) / 2
         fits = _need(owned, held, facts, factor=middle) <= owned.count
         low, high = (middle, high) if fits else (low, middle)
-    return InventoryUse(
-        owned=owned,
+    return InventoryRow(
+        gpu=owned.gpu,
+        count=owned.count,
         services=tuple(service.name for service in held),
         needed=_need(owned, held, facts),
         load_factor=low,
-        months=_months(owned, held, facts),
+        months_until_full=_months(owned, held, facts),
     )
 
 

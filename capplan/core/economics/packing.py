@@ -54,20 +54,17 @@ class Tenant:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GpuShare:
-    """A service's part of a shared GPU.
+class ShareRow:
+    """A service's part of a shared GPU; latencies are the percentile with the others there and alone. [s, bytes]"""
 
-    `utilization_fraction` is the share of the GPU's time that its batches take, `latency_s` its latency percentile with
-    the others there, `alone_s` without them; None for jobs. `profile` is its MIG slice.
-    """
-
-    name: str
+    service: str
     rate_per_s: float
     utilization_fraction: float
     memory_bytes: float
     latency_s: float | None
     alone_s: float | None
-    profile: str | None = None
+    profile: str | None
+    """Its MIG slice. Latencies are None for jobs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +74,7 @@ class Packing:
     gpu: str
     sharing: Sharing
     whole: tuple[tuple[str, int], ...]
-    shared: tuple[tuple[GpuShare, ...], ...]
+    shared: tuple[tuple[ShareRow, ...], ...]
 
     @property
     def gpus(self) -> int:
@@ -150,14 +147,15 @@ def _latency_s(tenant: Tenant, slowdown: float) -> float | None:
     return tenant.sizing.percentile_s(tenant.rest_per_s, latency_factor=slowdown)
 
 
-def _share(tenant: Tenant, members: Sequence[Tenant]) -> GpuShare:
-    return GpuShare(
-        name=tenant.name,
+def _share(tenant: Tenant, members: Sequence[Tenant]) -> ShareRow:
+    return ShareRow(
+        service=tenant.name,
         rate_per_s=tenant.rest_per_s,
         utilization_fraction=_busy(tenant),
         memory_bytes=tenant.memory_bytes,
         latency_s=_latency_s(tenant, _slowdown(tenant, members)),
         alone_s=_latency_s(tenant, 1.0),
+        profile=None,
     )
 
 

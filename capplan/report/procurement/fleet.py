@@ -8,17 +8,17 @@ from capplan.core.economics.cost import OwnedCost
 from capplan.core.economics.fleet import (
     FleetDecision,
     FleetOption,
-    InventoryUse,
+    InventoryRow,
     ServiceAnswer,
     concerns_of,
     violations_of,
 )
-from capplan.core.economics.packing import GpuShare
+from capplan.core.economics.packing import ShareRow
 from capplan.core.gpus.prices import Term
 from capplan.report.narrow import Grid
 from capplan.report.procurement import figures
 from capplan.report.procurement.money_tables import local_cards, obligation_card, total_card
-from capplan.report.procurement.types import FleetOptionRow, FleetRow, InventoryRow, Report, ShareRow
+from capplan.report.procurement.types import FleetOptionRow, FleetRow, Report
 from capplan.report.render import grid
 from capplan.report.sections import Column, KeyFigure, figure, words
 from capplan.units import counted, format_bytes, format_rate
@@ -34,7 +34,7 @@ def fleet_row(answer: FleetDecision) -> FleetRow:
         choice=answer.choice.key if answer.choice else None,
         separate_usd_per_year=answer.separate_usd_per_year,
         options=tuple(_option(option, answer.services) for option in answer.options),
-        inventory=tuple(map(_inventory, answer.inventory)),
+        inventory=answer.inventory,
     )
 
 
@@ -50,7 +50,7 @@ def _option(made: FleetOption, services: Sequence[ServiceAnswer]) -> FleetOption
         sharing=made.packing.sharing.value,
         needed=made.packing.gpus,
         whole=dict(made.packing.whole),
-        shared=tuple(tuple(map(_share, members)) for members in made.packing.shared),
+        shared=made.packing.shared,
         gpus_by_year=made.gpus_by_year,
         owned=made.owned,
         added_by_year=made.added_by_year,
@@ -68,29 +68,6 @@ def _option(made: FleetOption, services: Sequence[ServiceAnswer]) -> FleetOption
         rack_units=made.rack_units,
         violations=violations_of(made, services),
         concerns=tuple(concern.value for concern in concerns_of(made, services)),
-    )
-
-
-def _share(share: GpuShare) -> ShareRow:
-    return ShareRow(
-        service=share.name,
-        rate_per_s=share.rate_per_s,
-        utilization_fraction=share.utilization_fraction,
-        memory_bytes=share.memory_bytes,
-        latency_s=share.latency_s,
-        alone_s=share.alone_s,
-        profile=share.profile,
-    )
-
-
-def _inventory(use: InventoryUse) -> InventoryRow:
-    return InventoryRow(
-        gpu=use.owned.gpu,
-        count=use.owned.count,
-        services=use.services,
-        needed=use.needed,
-        load_factor=use.load_factor,
-        months_until_full=use.months,
     )
 
 

@@ -6,6 +6,8 @@ from datetime import date
 from typing import Final
 
 from capplan.core.economics.constraints import Assumption, ReportLoad
+from capplan.core.economics.fleet import InventoryRow
+from capplan.core.economics.packing import ShareRow
 from capplan.core.economics.uncertainty import TornadoRow
 from capplan.core.gpus.machines import LocalCurrency
 from capplan.shapes.plan import item_of
@@ -203,19 +205,6 @@ class ModelReport:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ShareRow:
-    """A service's part of a shared GPU; latencies are the percentile with the others there and alone. [s, bytes]"""
-
-    service: str
-    rate_per_s: float
-    utilization_fraction: float
-    memory_bytes: float
-    latency_s: float | None
-    alone_s: float | None
-    profile: str | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class FleetOptionRow:
     """All services on GPUs of one kind, under one term.
 
@@ -252,21 +241,6 @@ class FleetOptionRow:
     rack_units: int | None = None
     violations: tuple[str, ...] = ()
     concerns: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InventoryRow:
-    """What owned GPUs carry: services, GPUs needed, the factor on all their loads that still fits, and for how long.
-
-    `months_until_full` is None where growth does not fill them within ten years.
-    """
-
-    gpu: str
-    count: int
-    services: tuple[str, ...]
-    needed: int
-    load_factor: float
-    months_until_full: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -39,7 +39,7 @@ def test_whole_gpus_first_and_the_rests_share():
     packed = pack([tenant("a", 1.4), tenant("b", 0.3), tenant("c", 0.25)], budget_bytes=20e9)
     assert packed.whole == (("a", 1),)
     assert packed.gpus == 2
-    assert [(each.name, each.utilization_fraction) for each in packed.shared[0]] == [
+    assert [(each.service, each.utilization_fraction) for each in packed.shared[0]] == [
         ("a", near(0.4)), ("b", near(0.3)), ("c", near(0.25)),
     ]  # fmt: skip
 
@@ -49,7 +49,7 @@ def test_time_that_does_not_suffice_opens_another_gpu():
     packed = pack(
         [tenant(name, share) for name, share in zip("abcd", (0.6, 0.5, 0.4, 0.3), strict=True)], budget_bytes=20e9
     )
-    assert [[each.name for each in members] for members in packed.shared] == [["a", "c"], ["b", "d"]]
+    assert [[each.service for each in members] for members in packed.shared] == [["a", "c"], ["b", "d"]]
 
 
 def test_memory_that_does_not_suffice_opens_another_gpu():
@@ -68,7 +68,7 @@ def test_slices_carry_what_their_arithmetic_allows():
     ]  # fmt: skip
     packed = pack([tenant("a", 0.1), tenant("b", 0.2), tenant("c", 0.38)], budget_bytes=72e9, profiles=profiles)
     assert packed.sharing is Sharing.MIG
-    assert {each.name: each.profile for members in packed.shared for each in members} == {
+    assert {each.service: each.profile for members in packed.shared for each in members} == {
         "a": "1g.10gb",
         "b": "2g.20gb",
         "c": "3g.40gb",
@@ -99,7 +99,7 @@ def test_sharing_slows_a_service_by_what_the_others_take():
     # One sample a second finds the GPU idle 99 times of 100: alone 95 % are answered within the 10 ms of a batch. A job
     # that takes half of the time leaves half: 10 ms / (1 - 0.5) = 20 ms.
     (shared,) = pack([serving(1.0), tenant("job", 0.5)], budget_bytes=20e9).shared
-    service = next(each for each in shared if each.name == "s")
+    service = next(each for each in shared if each.service == "s")
     assert (service.alone_s, service.latency_s) == (near(0.010), near(0.020))
     # Within 19 ms it cannot share.
     assert pack([serving(1.0, limit_s=0.019), tenant("job", 0.5)], budget_bytes=20e9).gpus == 2
@@ -126,7 +126,7 @@ def test_a_slice_keeps_the_load_ceiling_of_its_service():
     # one half; 0.08 × 108 / 28 = 0.309 of 2g.20gb is below it.
     profiles = mig_profiles(load_gpus()["a100-sxm4-80gb"])
     packed = pack([serving(64.0, ceiling=0.5), tenant("job", 0.1)], budget_bytes=72e9, profiles=profiles)
-    assert {each.name: each.profile for members in packed.shared for each in members} == {
+    assert {each.service: each.profile for members in packed.shared for each in members} == {
         "s": "2g.20gb", "job": "1g.10gb",
     }  # fmt: skip
 
@@ -171,7 +171,7 @@ def test_owned_gpus_are_used_first():
     assert found.choice.cost.breakdown.staff_usd == near(3 * 3750)
     [use] = found.inventory
     # 0.25 of a card is in use; two carry eight times as much, and loads that do not grow never fill them.
-    assert (use.services, use.needed, use.months) == (("a", "b"), 1, None)
+    assert (use.services, use.needed, use.months_until_full) == (("a", "b"), 1, None)
     assert use.load_factor == near(8.0, rel=1e-5)
 
 
@@ -211,7 +211,7 @@ def test_growth_fills_what_is_owned():
     # 0.125 GPU doubling a year fills one card when 2^t = 8, after 36 months.
     growing = replace(SMALL, growth_per_year_fraction=1.0)
     [use] = decide_fleet([service("a", growing)], facts=FACTS, inventory=[Owned(gpu="card", count=1)]).inventory
-    assert use.months == 36
+    assert use.months_until_full == 36
 
 
 def test_what_is_owned_and_too_small_carries_what_fits():
