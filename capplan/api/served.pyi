@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from capplan.core.engine_names import Asleep
 from capplan.core.gpus.prices import PriceTier, Term
 from capplan.core.pipelines.types import Offload
 from capplan.core.scaling.policy import Signal
@@ -645,6 +646,7 @@ class ServedVerbs:
         image_bytes: float | str | None = ...,
         pull_bytes_per_s: float | str | None = ...,
         compiled: bool = ...,
+        asleep: Asleep | str | None = ...,
         eager: bool = ...,
         graphs: int = ...,
         requests_per_day: float | None = ...,
@@ -710,6 +712,7 @@ class ServedVerbs:
         image_bytes: float | str | None = ...,
         pull_bytes_per_s: float | str | None = ...,
         compiled: bool = ...,
+        asleep: Asleep | str | None = ...,
         eager: bool = ...,
         graphs: int = ...,
         format: str = ...,

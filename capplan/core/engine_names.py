@@ -23,3 +23,11 @@ def find_engine(name: str) -> Engine:
         names = [engine.value for engine in Engine]
         raise UnknownNameError("engine", name, names, hint=f"Known: {', '.join(names)}.")
     return known[word]
+
+
+class Asleep(StrEnum):
+    """What an engine wakes from instead of starting: vLLM's sleep modes, or a snapshot of GPU and host memory."""
+
+    SLEEP_1 = "sleep-1"
+    SLEEP_2 = "sleep-2"
+    SNAPSHOT = "snapshot"

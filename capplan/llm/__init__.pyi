@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from capplan.api.call import Shown
+from capplan.core.engine_names import Asleep
 from capplan.core.scaling.policy import Signal
 from capplan.llm.core.elastic.answer import ElasticAnswer
 from capplan.llm.core.fleet.money import PlannedFleet, ServingReport
@@ -579,6 +580,7 @@ def scale(
     image_bytes: float | str | None = ...,
     pull_bytes_per_s: float | str | None = ...,
     compiled: bool = ...,
+    asleep: Asleep | str | None = ...,
     eager: bool = ...,
     graphs: int = ...,
     load_file: str | Path | None = ...,
@@ -658,6 +660,7 @@ def scale(
         image_bytes: Image that a new machine pulls, 0 for none; 10 GB by default.
         pull_bytes_per_s: Rate at which a new machine pulls the image.
         compiled: The compiler's cache holds the model from an earlier start, as on a shared volume.
+        asleep: What the engine wakes from: sleep-1 (weights in host memory), sleep-2 (read anew) or snapshot.
         eager: Without compiler and CUDA graphs (--enforce-eager).
         graphs: Batch sizes for which CUDA graphs are captured.
         load_file: The load: a file of `capplan load`, or keys that are options of `capplan llm plan`; options other than their defaults win over it.
@@ -730,6 +733,7 @@ def start(
     image_bytes: float | str | None = ...,
     pull_bytes_per_s: float | str | None = ...,
     compiled: bool = ...,
+    asleep: Asleep | str | None = ...,
     eager: bool = ...,
     graphs: int = ...,
     specs: Sequence[str | Path] | str | None = ...,
@@ -756,6 +760,7 @@ def start(
         image_bytes: Image that a new machine pulls, 0 for none; 10 GB by default.
         pull_bytes_per_s: Rate at which a new machine pulls the image.
         compiled: The compiler's cache holds the model from an earlier start, as on a shared volume.
+        asleep: What the engine wakes from: sleep-1 (weights in host memory), sleep-2 (read anew) or snapshot.
         eager: Without compiler and CUDA graphs (--enforce-eager).
         graphs: Batch sizes for which CUDA graphs are captured.
         specs: Own GPU specs, laid over the built-in ones.

@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
-from capplan.core.numbers import Interval
 from capplan.core.scaling.fleet import Elasticity
 from capplan.core.scaling.policy import ScalingPolicy, Signal
 from capplan.specs.values import RecordFile
@@ -17,6 +17,10 @@ class Preset:
     signal: Signal
     policy: ScalingPolicy
     source: str
+
+    def elasticity(self, **stated: Any) -> Elasticity:
+        """Return a fleet that scales by these rules, with what is stated of it."""
+        return Elasticity(name=self.title, policy=self.policy, signal=self.signal, **stated)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,15 +36,3 @@ _PRESETS = RecordFile(kind=Presets, shipped="scalers.yaml", what="rules of autos
 def load_presets() -> Mapping[str, Preset]:
     """Read the shipped rules of autoscalers."""
     return _PRESETS.load().scalers
-
-
-def keda(*, certainty: float) -> Elasticity:
-    """Return a fleet that scales by the rules of KEDA, which lets it sleep; its start is not known yet."""
-    preset = load_presets()["keda"]
-    return Elasticity(
-        name=preset.title,
-        policy=preset.policy,
-        signal=preset.signal,
-        start_s=Interval.exact(0.0),
-        certainty=certainty,
-    )

@@ -37,7 +37,7 @@ class Elasticity:
     name: str
     policy: ScalingPolicy
     signal: Signal
-    start_s: Interval
+    start_s: Interval = field(default_factory=lambda: Interval.exact(0.0))
     target: float | None = None
     minimum: int | None = None
     maximum: int | None = None
@@ -171,9 +171,8 @@ def _order(setting: ScalingSetting, share: float) -> tuple[bool, float]:
 
 
 def _follow(
-    fleet: ElasticFleet, asked: Elasticity, minimum: int, target: float,
-    *, at: float, ticks: int, factor: float = 1.0,
-) -> ReplayedWeek:  # fmt: skip
+    fleet: ElasticFleet, asked: Elasticity, minimum: int, target: float, *, at: float, ticks: int, factor: float = 1.0
+) -> ReplayedWeek:
     """Follow a week with so many times the requests, its starts at a quantile; as many ticks with work at most."""
     awake_s, stays_s = WEEK_S, asked.policy.idle_s
     if not minimum and stays_s is not None:

@@ -126,19 +126,16 @@ class WaysAsked:
 def compare_ways(replicas: Sequence[ReplicaOnGpu], asked: WaysAsked, *, api: WayCost) -> ServingWays:
     """Return what each way costs a month; the first replica is that of the recommended plan."""
     best, week = replicas[0], asked.week
-    fleet = ElasticFleet(
-        curve=best.curve_of(), week=week, charge=best.charge, standing_charge=best.standing_charge
-    )  # fmt: skip
+    fleet = ElasticFleet(curve=best.curve_of(), week=week, charge=best.charge, standing_charge=best.standing_charge)
     elastic = replace(asked.asked, start_s=best.start_s, slowness=best.slowness)
     standing = standing_fleet(fleet, share=elastic.share)
     setting = settings_of(fleet, elastic)[0]
     stands = partial(_standing_usd, fleet, elastic.share)
+    low, expected, high = (stands(factor) for factor in (best.slowness.low, 1.0, best.slowness.high))
     rows = [
         WayCost(
             way=Way.STANDING,
-            usd_per_month=_priced(
-                best, Interval(low=stands(best.slowness.low), expected=stands(1.0), high=stands(best.slowness.high))
-            ),
+            usd_per_month=Interval(low=low, expected=expected, high=high) if best.rent else None,
             inside=standing.inside,
             keeps=standing.inside >= elastic.share,
             words=f"{standing.replicas} × {best.gpus} {best.gpu}",
@@ -146,7 +143,7 @@ def compare_ways(replicas: Sequence[ReplicaOnGpu], asked: WaysAsked, *, api: Way
         ),
         WayCost(
             way=Way.AUTOSCALED,
-            usd_per_month=_priced(best, setting.usd_per_week * WEEKS_PER_MONTH),
+            usd_per_month=setting.usd_per_week * WEEKS_PER_MONTH if best.rent else None,
             inside=setting.inside,
             keeps=setting.inside >= elastic.share,
             words=f"{elastic.name}, {setting.minimum} at least, {setting.mean_replicas:.2f} in the mean",
@@ -186,10 +183,6 @@ def unknown_way(way: Way, words: str) -> WayCost:
 def _order(row: WayCost) -> tuple[bool, bool, float]:
     unknown = row.usd_per_month is None
     return unknown, row.keeps is False, 0.0 if row.usd_per_month is None else row.usd_per_month.expected
-
-
-def _priced(replica: ReplicaOnGpu, usd: Interval) -> Interval | None:
-    return None if replica.rent is None else usd
 
 
 def _standing_usd(fleet: ElasticFleet, share: float, factor: float) -> float:
@@ -237,9 +230,7 @@ def _cheapest_by_second(replicas: Sequence[ReplicaOnGpu], asked: WaysAsked, best
 def _try_offer(
     offer: ServerlessOffer, provider: ServerlessProvider, replica: ReplicaOnGpu, fleet: ElasticFleet, asked: Elasticity
 ) -> _BySecond:
-    charge = Charge(
-        usd_per_machine_hour=offer.usd_per_s * replica.gpus * HOUR_S, minimum_s=provider.smallest_s
-    )  # fmt: skip
+    charge = Charge(usd_per_machine_hour=offer.usd_per_s * replica.gpus * HOUR_S, minimum_s=provider.smallest_s)
     fleet = replace(fleet, charge=charge, standing_charge=charge)
     policy = ScalingPolicy(
         interval_s=1.0, up=Damping(), down=Damping(hold_s=provider.idle_s), idle_s=provider.idle_s, wake_s=0.0

@@ -1,10 +1,11 @@
 """Read and write the law of an engine's start."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from capplan.core.numbers import Interval
 from capplan.core.records import NumberRange
-from capplan.llm.core.start.law import StartLaw
+from capplan.llm.core.start.law import StartLaw, WakeLaw
 from capplan.specs.values import RecordFile
 
 SHIPPED = "llm-start.yaml"
@@ -16,11 +17,12 @@ load_start_law, dump_start_law = _LAW.load, _LAW.dump
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MachineFacts:
-    """Published figures of new machines: the size of an engine's image, and the rate at which one is pulled."""
+    """Published figures: an engine's image, the rate at which a new machine pulls it, and how engines wake."""
 
     image_bytes: float
     image_bytes_per_s: Interval
     sources: tuple[str, ...]
+    wakes: Mapping[str, WakeLaw]
 
 
 load_machine_facts = RecordFile(

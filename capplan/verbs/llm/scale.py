@@ -168,7 +168,7 @@ def _fleet_of(
 ) -> "tuple[LoadedReplica, ElasticFleet, Elasticity, Price]":
     """Return a replica, its fleet, how this follows its load, and the offer that it runs on."""
     from capplan.app.deployments import on_demand_offers
-    from capplan.core.scaling.fleet import ElasticFleet, Elasticity
+    from capplan.core.scaling.fleet import ElasticFleet
     from capplan.llm.core.elastic.answer import charge_of
     from capplan.llm.core.elastic.replica_curve import LoadedReplica
     from capplan.llm.core.fleet.limits import PATIENCE
@@ -201,10 +201,7 @@ def _fleet_of(
     fleet = ElasticFleet(curve=loaded.curve(), week=week, charge=charge, standing_charge=per_replica)
     preset = question.preset()
     start = start_of(question, deployments.model(model), gpu=deployment.gpu.id).whole_s
-    asked = Elasticity(
-        name=preset.title,
-        policy=preset.policy,
-        signal=preset.signal,
+    asked = preset.elasticity(
         start_s=start,
         target=question.target,
         minimum=question.min_replicas,

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta
 
+from capplan.core.engine_names import Asleep
 from capplan.errors import UsageError
 from capplan.verbs.llm.fields import ASKED, DeploymentFields, LanguageModelFields, ReplicaGpuFields
 from capplan.verbs.statement.contract import Context, Verb, laid_out_by
@@ -55,13 +56,10 @@ class MachineStartFields:
         float | None,
         Meta(gt=0, le=1e15),
         Option(
-            help="Rate at which a new machine pulls the image.",
-            flags=("--pull",),
-            metavar="RATE",
-            words=RATE,
+            help="Rate at which a new machine pulls the image.", flags=("--pull",), metavar="RATE", words=RATE,
             doors=ASKED,
         ),
-    ] = None
+    ] = None  # fmt: skip
 
     def surroundings(self, *, is_eager: bool = False) -> "Surroundings":
         """Return what stands around the engine that starts."""
@@ -91,6 +89,13 @@ class StartedReplicaFields(LanguageModelFields, ReplicaGpuFields, DeploymentFiel
     compiled: Annotated[
         bool, Option(help="The compiler's cache holds the model from an earlier start, as on a shared volume.")
     ] = False
+    asleep: Annotated[
+        Asleep | None,
+        Option(
+            help="What the engine wakes from: sleep-1 (weights in host memory), sleep-2 (read anew) or snapshot.",
+            flags=("--from",), metavar="SLEEP",
+        ),
+    ] = None  # fmt: skip
     eager: Annotated[bool, Option(help="Without compiler and CUDA graphs (--enforce-eager).")] = False
     graphs: Annotated[
         int, Meta(ge=1, le=10_000), Option(help="Batch sizes for which CUDA graphs are captured.", shows_default=True)
@@ -116,6 +121,7 @@ def answer_llm_start(question: LlmStartQuestion, context: Context) -> "StartAnsw
 def start_of(question: StartedReplicaFields, model: "LanguageModel", *, gpu: str) -> "StartAnswer":
     """Return how long a replica of a model takes to start on a GPU."""
     from capplan.core.engine_names import Engine
+    from capplan.llm.read.start_calibration import load_machine_facts
 
     engine = question.engine_for(question.model)
     if engine is not Engine.VLLM:
@@ -123,9 +129,10 @@ def start_of(question: StartedReplicaFields, model: "LanguageModel", *, gpu: str
             f"how long {engine.value} starts is not known: too few public logs state it; ask for ⟨engine⟩ vllm."
         )
     size = _size(model, question.weights, question.sharding().gpus, graphs=question.graphs, compiled=question.compiled)
-    started = _started(
-        model.architecture.name, size, question.surroundings(is_eager=question.eager), gpu=gpu, engine=engine.value
-    )
+    around = question.surroundings(is_eager=question.eager)
+    if question.asleep is not None:
+        around = replace(around, wake=load_machine_facts().wakes[question.asleep])
+    started = _started(model.architecture.name, size, around, gpu=gpu, engine=engine.value)
     return replace(started, notes=_notes(question))
 
 
@@ -139,9 +146,7 @@ def start_of_weights(question: MachineStartFields, weight_bytes: float, gpus: in
     """Return how long a replica of any model takes to start: the processes of an engine, its weights, and no graphs."""
     from capplan.llm.core.start.law import StartSize
 
-    size = StartSize(
-        weight_bytes=weight_bytes, layers=0, has_experts=False, tensor=gpus, graphs=0, is_compiled=False
-    )  # fmt: skip
+    size = StartSize(weight_bytes=weight_bytes, layers=0, has_experts=False, tensor=gpus, graphs=0, is_compiled=False)
     return _started("", size, question.surroundings(is_eager=True), gpu="", engine="").whole_s
 
 

@@ -41,9 +41,10 @@ def compared_ways(
     """Return the ways to serve the load of a week, by the rules of KEDA where a fleet scales."""
     from capplan.core.scaling.ways import WaysAsked, compare_ways
     from capplan.specs.by_use import load_serverless
-    from capplan.specs.scalers import keda
+    from capplan.specs.scalers import load_presets
 
-    asked = WaysAsked(week=week, asked=keda(certainty=certainty or 0.9), serverless=load_serverless())
+    scaled = load_presets()["keda"].elasticity(certainty=certainty or 0.9)
+    asked = WaysAsked(week=week, asked=scaled, serverless=load_serverless())
     found = [*notes]
     if question.provision_s is None:
         found.append("Machines are there at once and hold the image; ⟨provision⟩ counts new ones.")

@@ -14,7 +14,7 @@ from capplan.core.scaling.replica_curve import ReplicaCurve
 from capplan.core.scaling.ways import ReplicaOnGpu, Way, WaysAsked, compare_ways, crossings_of, curves_of, unknown_way
 from capplan.llm.read.catalogue import load_catalogue
 from capplan.specs.by_use import load_serverless, load_token_prices
-from capplan.specs.scalers import keda, load_presets
+from capplan.specs.scalers import load_presets
 
 
 def test_an_api_costs_more_than_a_standing_fleet_from_the_load_at_which_they_are_equal() -> None:
@@ -47,7 +47,7 @@ def test_rare_requests_pay_a_start_their_service_and_the_idle_time_each() -> Non
     offers = ServerlessOffers(
         providers={"p": provider}, offers=(ServerlessOffer(provider="p", gpu="g", usd_per_s=0.001),)
     )  # fmt: skip
-    asked = WaysAsked(week=week, asked=keda(certainty=0.9), serverless=offers)
+    asked = WaysAsked(week=week, asked=load_presets()["keda"].elasticity(), serverless=offers)
     found = compare_ways([replica], asked, api=unknown_way(Way.API, "none"))
     serverless = next(row for row in found.costs if row.way is Way.SERVERLESS)
     each = serverless.usd_per_month.expected / WEEKS_PER_MONTH / 0.001 / 47.0

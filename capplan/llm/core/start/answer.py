@@ -7,7 +7,7 @@ from capplan.core.numbers import NORMAL_90, Interval
 from capplan.llm.core.model_query import LanguageModel
 from capplan.llm.core.quantisation import Quantisation
 from capplan.llm.core.sharding import Sharding
-from capplan.llm.core.start.law import StartLaw, StartPart, StartSize
+from capplan.llm.core.start.law import StartLaw, StartPart, StartSize, WakeLaw
 from capplan.llm.core.weights import EngineLayout, stage_weights
 
 
@@ -27,7 +27,7 @@ class Surroundings:
 
     `storage_bytes_per_s` is the rate at which the weights arrive, None where they lie in host memory. A new machine is
     there after `provision_s`, and then pulls `image_bytes` at `image_bytes_per_s`; None where the machine stands and
-    has the image. `is_eager` leaves out the compiler and the graphs.
+    has the image. `is_eager` leaves out the compiler and the graphs; an engine that wakes by `wake` has them already.
     """
 
     storage_bytes_per_s: float | None = None
@@ -35,6 +35,7 @@ class Surroundings:
     image_bytes: float = 0.0
     image_bytes_per_s: Interval | None = None
     is_eager: bool = False
+    wake: WakeLaw | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,13 +68,13 @@ class StartAnswer:
 
     @property
     def outside_s(self) -> Interval:
-        """Return the time of what must be there before the engine: the machine and its image. [s]"""
+        """Return the time of the machine and its image, and of an engine that wakes. [s]"""
         return sum(
             (part.time_s for part in self.parts if part.part in _OUTSIDE), start=Interval(low=0, expected=0, high=0)
         )
 
 
-_OUTSIDE = frozenset({StartPart.PROVISIONING, StartPart.IMAGE})
+_OUTSIDE = frozenset({StartPart.PROVISIONING, StartPart.IMAGE, StartPart.WAKE})
 _LOGS = "public start-up logs"
 
 
@@ -91,9 +92,12 @@ def start_parts(law: StartLaw, size: StartSize, around: Surroundings) -> tuple[T
     Engines map the file and copy what they read, so that reading and copying overlap: storage takes bytes ÷ rate, and
     the GPU only what copying takes longer.
     """
-    times = law.times_s(size)
     left_out = {StartPart.COMPILE, StartPart.CAPTURE} if around.is_eager else set()
     parts = list(_machine_parts(around))
+    if around.wake is not None:
+        woken_s = around.wake.time_s(size.weight_bytes)
+        return (*parts, TimedPart(part=StartPart.WAKE, time_s=woken_s, kind="bytes ÷ rate", source=around.wake.source))
+    times = law.times_s(size)
     for part in (StartPart.PROCESS, StartPart.LOAD, StartPart.COMPILE, StartPart.WARM_UP, StartPart.CAPTURE):
         if part in left_out:
             continue

@@ -25,7 +25,23 @@ class StartPart(StrEnum):
     COMPILE = "compile"
     WARM_UP = "warm-up"
     CAPTURE = "graph capture"
+    WAKE = "wake"
     WHOLE = "whole"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WakeLaw:
+    """How long an engine takes to wake: a fixed time, and that of its weights at a published rate. [s, bytes/s]"""
+
+    fixed_s: float
+    bytes_per_s: Interval
+    source: str
+
+    def time_s(self, weight_bytes: float) -> Interval:
+        """Return the time for a replica's weights. [s]"""
+        rate = self.bytes_per_s
+        low, expected, high = (self.fixed_s + weight_bytes / each for each in (rate.high, rate.expected, rate.low))
+        return Interval(low=low, expected=expected, high=high)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

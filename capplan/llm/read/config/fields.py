@@ -52,13 +52,7 @@ class Fields:
         return self._get(name)
 
     def size(self, *names: str, default: int | None = None, least: int = 1) -> int:
-        """Return a whole number from the first of several names of a field.
-
-        Args:
-            names: Spellings of the field; the first one that is present counts.
-            default: Value where no name is present; without one that is an error.
-            least: Smallest value allowed.
-        """
+        """Return a whole number from the first of several names of a field."""
         found = self.optional_size(*names, least=least)
         if found is not None:
             return found
@@ -95,13 +89,7 @@ class Fields:
         return value
 
     def words(self, name: str, *, length: int, known: Iterable[str]) -> list[str] | None:
-        """Return a list of one known word per layer, None if the field is absent.
-
-        Args:
-            name: The field.
-            length: Number of layers that it must describe.
-            known: Words that are understood; any other one is refused by name.
-        """
+        """Return a list of one known word per layer, None if the field is absent."""
         values = self._per_layer(name, length)
         if values is None:
             return None

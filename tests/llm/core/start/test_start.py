@@ -72,6 +72,24 @@ def test_a_new_machine_and_its_image_come_first() -> None:
     assert second.time_s == Interval(low=100.0, expected=400.0, high=500.0)
 
 
+@pytest.mark.parametrize(
+    ("asleep", "weight_bytes", "low_s", "high_s"),
+    [
+        ("sleep-1", 61e9, 3.0, 6.5),
+        ("sleep-1", 8.3e9, 0.7, 0.9),
+        ("sleep-2", 1.5e9, 0.7, 1.0),
+        ("snapshot", 35e9, 12, 20),
+    ],
+)
+def test_engines_wake_as_published(asleep: str, weight_bytes: float, low_s: float, high_s: float) -> None:
+    # vLLM's blog: large models wake from level 1 in 3 to 6 s (Qwen3-30B-A3B has 61 GB), Phi-3-vision in 0.82 s,
+    # Qwen3-0.6B from level 2 in 0.85 s; a snapshot of Qwen3.5-35B-A3B in FP8 in 12 to 20 s
+    around = Surroundings(wake=load_machine_facts().wakes[asleep])
+    (part,) = start_parts(LAW, replace(SIZE, weight_bytes=weight_bytes), around)
+    assert part.part is StartPart.WAKE
+    assert low_s <= part.time_s.expected <= high_s
+
+
 def test_the_whole_is_the_sum_of_its_parts() -> None:
     parts = start_parts(LAW, SIZE, Surroundings(storage_bytes_per_s=4e9))
     answer = StartAnswer(model="m", gpu="g", engine="vllm", gpus=1, size=SIZE, parts=parts, spread=0.2)
