@@ -110,7 +110,8 @@ def analyze(
         What a model counts at a batch.
 
     Raises:
-        CapplanError: there is no answer, by the kind of reason (UsageError, TraceError, ...).
+        UsageError: there is no such model; or other counters are asked for of a trace or of training steps.
+        TraceError: the model could not be traced, or is refused by `strict`.
     """
 
 def calibrate(
@@ -143,7 +144,7 @@ def calibrate(
         The calibration, and the errors that it was judged by: log(predicted ÷ measured) of held-out rows.
 
     Raises:
-        CapplanError: there is no answer, by the kind of reason (UsageError, TraceError, ...).
+        UsageError: a file cannot be read, or fewer than 20 rows are usable.
     """
 
 def check(
@@ -172,7 +173,7 @@ def check(
         What each limit came to on each GPU.
 
     Raises:
-        CapplanError: there is no answer, by the kind of reason (UsageError, TraceError, ...).
+        UsageError: the file cannot be read or holds no such plan, or there is no such GPU.
     """
 
 def compare(
@@ -276,7 +277,8 @@ def compare(
         A row for each model, number format, framework, layout, GPU and batch.
 
     Raises:
-        CapplanError: there is no answer, by the kind of reason (UsageError, TraceError, ...).
+        UsageError: there is no such model or GPU, or no model is named.
+        TraceError: a model could be traced under none of the conditions.
     """
 
 def diff(
@@ -290,7 +292,7 @@ def diff(
         after: Another one.
 
     Raises:
-        CapplanError: there is no answer, by the kind of reason (UsageError, TraceError, ...).
+        UsageError: one cannot be read, or they are not of one kind.
     """
 
 def estimate(
@@ -397,7 +399,9 @@ def estimate(
         Curves, breakdowns, bounds and advice for a model on each GPU.
 
     Raises:
-        CapplanError: there is no answer, by the kind of reason (UsageError, TraceError, ...).
+        UsageError: there is no such model or GPU; a GPU cannot run the workload; or batches are not listed.
+        TraceError: the model could not be traced.
+        MissingRecordingError: a trace lacks the recording of this precision, layout or mode.
     """
 
 def gpus(
@@ -428,7 +432,7 @@ def gpus(
         announced: GPUs that are announced and not sold yet, with what is expected.
 
     Raises:
-        CapplanError: there is no answer, by the kind of reason (UsageError, TraceError, ...).
+        UsageError: a condition cannot be read, or names an unknown column, vendor or architecture.
     """
 
 def make_report(
@@ -567,7 +571,8 @@ def make_report(
         utilization_fraction: Share of usable memory that may be filled.
 
     Raises:
-        CapplanError: there is no answer, by the kind of reason (UsageError, TraceError, ...).
+        UsageError: there is no such model or GPU, no GPU is left, or a file does not hold what it must.
+        TraceError: a model could not be traced.
     """
 
 def measure(
@@ -656,7 +661,8 @@ def measure(
         resume: Skip what the measurement file already holds.
 
     Raises:
-        CapplanError: there is no answer, by the kind of reason (UsageError, TraceError, ...).
+        UsageError: there is no such model or file, or the question contradicts itself.
+        MeasurementError: there is no such device, or it cannot be used.
     """
 
 def memory(
@@ -752,7 +758,9 @@ def memory(
         advice: Work out what other precisions, layouts, optimizers, ... would save.
 
     Raises:
-        CapplanError: there is no answer, by the kind of reason (UsageError, TraceError, ...).
+        UsageError: there is no such model or GPU; or the batch is too large for any device.
+        TraceError: the model could not be traced, or is refused by `strict`.
+        MissingRecordingError: a trace lacks the recording of this precision, layout or mode.
     """
 
 def plan(
@@ -899,7 +907,9 @@ def plan(
         The plan that answers a question.
 
     Raises:
-        CapplanError: there is no answer, by the kind of reason (UsageError, TraceError, ...).
+        UsageError: no such model or GPU; or batches must be listed for a model that does not scale with the batch.
+        TraceError: the model could not be traced, or is refused by `strict`.
+        MissingRecordingError: a trace lacks the recording of this precision, layout or mode.
     """
 
 def prices(
@@ -931,7 +941,8 @@ def prices(
         The prices that pass filters, the newest of each offer unless `history` is asked for.
 
     Raises:
-        CapplanError: there is no answer, by the kind of reason (UsageError, TraceError, ...).
+        UsageError: `old` without `max_age_days`.
+        UnknownNameError: a GPU, provider or region that no price names.
     """
 
 def query(
@@ -956,7 +967,7 @@ def query(
         limit: At most so many rows.
 
     Raises:
-        CapplanError: there is no answer, by the kind of reason (UsageError, TraceError, ...).
+        UsageError: the folder holds no results, the query is refused, or nothing can be compared.
     """
 
 def sweep(
@@ -993,7 +1004,7 @@ def sweep(
         force: Replace the results of another sweep.
 
     Raises:
-        CapplanError: there is no answer, by the kind of reason (UsageError, TraceError, ...).
+        UsageError: a name or glob matches nothing, a key is unknown, or the folder holds something else.
     """
 
 def trace(
@@ -1054,7 +1065,8 @@ def trace(
         The trace of a model on the meta device, with one recording for each variant of the number formats.
 
     Raises:
-        CapplanError: there is no answer, by the kind of reason (UsageError, TraceError, ...).
+        UsageError: there is no such model, or it does not take these arguments and inputs.
+        TraceError: the model could not be traced.
     """
 
 def validate(
@@ -1083,5 +1095,6 @@ def validate(
         The errors of predictions by cell and over all rows, and every row with its prediction.
 
     Raises:
-        CapplanError: there is no answer, by the kind of reason (UsageError, TraceError, ...).
+        UsageError: a file is missing, unreadable or lacks a column.
+        UnknownNameError: `by` does not name a column.
     """

@@ -259,11 +259,9 @@ def docstring(verb: Verb[Any, Any]) -> str:
     first = " ".join(stated.partition("\n\n")[0].split())
     if first.startswith("Return ") and verb.in_python is None:
         lines += ["", "Returns:", f"    {first[7:8].upper()}{first[8:]}"]
-    lines += [
-        "",
-        "Raises:",
-        "    CapplanError: there is no answer, by the kind of reason (UsageError, TraceError, ...).",
-    ]
+    _, _, raised = stated.partition("Raises:\n")
+    if raised:
+        lines += ["", "Raises:", raised.rstrip()]
     return worded("\n".join(lines), words_at(fields, Door.PYTHON))
 
 

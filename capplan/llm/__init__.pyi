@@ -112,7 +112,7 @@ def memory(
         How a GPU's memory is divided when it serves a language model.
 
     Raises:
-        CapplanError: there is no answer, by the kind of reason (UsageError, TraceError, ...).
+        CapplanError: a name is not known, or the deployment is not possible.
     """
 
 def estimate(
@@ -210,7 +210,7 @@ def estimate(
         How fast a deployment answers over concurrency.
 
     Raises:
-        CapplanError: there is no answer, by the kind of reason (UsageError, TraceError, ...).
+        CapplanError: a name is not known, or the model does not fit.
     """
 
 def plan(
@@ -388,7 +388,7 @@ def plan(
         The deployments that carry a load within limits, the cheapest first.
 
     Raises:
-        CapplanError: there is no answer, by the kind of reason (UsageError, TraceError, ...).
+        CapplanError: a name is not known, or the load is empty or too long for the model.
     """
 
 def simulate(
@@ -528,7 +528,7 @@ def simulate(
         What requests see at each load, by simulating a replica.
 
     Raises:
-        CapplanError: there is no answer, by the kind of reason (UsageError, TraceError, ...).
+        CapplanError: a name is not known, the model does not fit, or no load is stated.
     """
 
 def models(
@@ -545,7 +545,7 @@ def models(
         The language models that a question names, or all that are known, as far as they meet its conditions.
 
     Raises:
-        CapplanError: there is no answer, by the kind of reason (UsageError, TraceError, ...).
+        CapplanError: a name is not known, or a condition cannot be read.
     """
 
 def scale(
@@ -709,7 +709,7 @@ def scale(
         What a fleet that follows its load costs and keeps, beside one that stands.
 
     Raises:
-        CapplanError: there is no answer, by the kind of reason (UsageError, TraceError, ...).
+        CapplanError: a name is not known, the model does not fit, no machine is rented, or no replica keeps the limits.
     """
 
 def start(
@@ -769,7 +769,7 @@ def start(
         How long a replica takes to start, part by part.
 
     Raises:
-        CapplanError: there is no answer, by the kind of reason (UsageError, TraceError, ...).
+        CapplanError: a name is not known, or no start of the engine is known.
     """
 
 def support(
@@ -789,7 +789,7 @@ def support(
         Which engines read which formats of a model's weights on a GPU, since which version.
 
     Raises:
-        CapplanError: there is no answer, by the kind of reason (UsageError, TraceError, ...).
+        CapplanError: a name is not known.
     """
 
 def report(
@@ -831,7 +831,7 @@ def report(
         The plan of a load, a replica of it from idle to saturation, and what changes with the load.
 
     Raises:
-        CapplanError: there is no answer, by the kind of reason (UsageError, TraceError, ...).
+        CapplanError: a name is not known, or the load is refused.
     """
 
 def fleet(
@@ -877,7 +877,7 @@ def fleet(
         The plans of all models of a file, and the fleets that serve them together.
 
     Raises:
-        CapplanError: there is no answer, by the kind of reason (UsageError, TraceError, ...).
+        CapplanError: the file is refused, or a model or GPU is not known.
     """
 
 def validate(
@@ -902,7 +902,7 @@ def validate(
         Predictions of measured serving runs beside the measurements.
 
     Raises:
-        CapplanError: there is no answer, by the kind of reason (UsageError, TraceError, ...).
+        CapplanError: a file cannot be read.
     """
 
 def fit(
@@ -923,7 +923,7 @@ def fit(
         Constants that are learnt from measured runs, and how wrong they are on runs that were held out.
 
     Raises:
-        CapplanError: there is no answer, by the kind of reason (UsageError, TraceError, ...).
+        CapplanError: a file cannot be read, or there are too few runs to learn from.
     """
 
 def evidence_update(
@@ -966,9 +966,6 @@ def evidence_update(
         model: Model of results that do not name it.
         gpu: GPU of results that do not name it.
         check: Say what would be kept, and write nothing.
-
-    Raises:
-        CapplanError: there is no answer, by the kind of reason (UsageError, TraceError, ...).
     """
 
 def fit_memory(
@@ -990,7 +987,7 @@ def fit_memory(
         Memory constants that are learnt from vLLM's start-up logs, and the calibration file that holds them.
 
     Raises:
-        CapplanError: there is no answer, by the kind of reason (UsageError, TraceError, ...).
+        CapplanError: the logs cannot be read or are too few.
     """
 
 def train_memory(
@@ -1084,7 +1081,7 @@ def train_memory(
         How the memory of a GPU that trains is divided.
 
     Raises:
-        CapplanError: there is no answer, by the kind of reason (UsageError, TraceError, ...).
+        CapplanError: a name is not known, or the job is not possible.
     """
 
 def train_estimate(
@@ -1200,7 +1197,7 @@ def train_estimate(
         How fast a job trains, and what a run over its tokens takes.
 
     Raises:
-        CapplanError: there is no answer, by the kind of reason (UsageError, TraceError, ...).
+        CapplanError: a name is not known, or the job is not possible.
     """
 
 def train_plan(
@@ -1304,7 +1301,7 @@ def train_plan(
         The runs that keep limits on time and money: the cheapest, the fastest, the one on fewest GPUs.
 
     Raises:
-        CapplanError: there is no answer, by the kind of reason (UsageError, TraceError, ...).
+        CapplanError: a name is not known.
     """
 
 def train_validate(
@@ -1327,5 +1324,5 @@ def train_validate(
         Predictions of measured training runs beside the measurements.
 
     Raises:
-        CapplanError: there is no answer, by the kind of reason (UsageError, TraceError, ...).
+        CapplanError: a file cannot be read.
     """

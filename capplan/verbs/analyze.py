@@ -58,7 +58,12 @@ class AnalyzeQuestion(ModelFields, _CountedBatchFields, RecordingFields, Trainin
 
 
 def answer_analyze(question: AnalyzeQuestion, context: Context) -> "AnalyzeAnswer":
-    """Return what a model counts at a batch."""
+    """Return what a model counts at a batch.
+
+    Raises:
+        UsageError: there is no such model; or other counters are asked for of a trace or of training steps.
+        TraceError: the model could not be traced, or is refused by `strict`.
+    """
     from capplan.app.models import open_model, refuse_uncertain
     from capplan.core.ops.analysis import analyze_trace
     from capplan.core.ops.counters import AnalyzeAnswer

@@ -49,7 +49,11 @@ class CalibrateQuestion(MeasuredFields):
 
 
 def answer_calibrate(question: CalibrateQuestion, context: Context) -> "FittedCalibration":
-    """Return the calibration, and the errors that it was judged by: log(predicted ÷ measured) of held-out rows."""
+    """Return the calibration, and the errors that it was judged by: log(predicted ÷ measured) of held-out rows.
+
+    Raises:
+        UsageError: a file cannot be read, or fewer than 20 rows are usable.
+    """
     from capplan.app.calibration.calibrate import timed_steps
     from capplan.core.calibrate.fit import fit_calibration
     from capplan.specs.rate_laws import load_rate_laws

@@ -90,7 +90,12 @@ class CompareQuestion(
 
 
 def answer_compare(question: CompareQuestion, context: Context) -> "Comparison":
-    """Return a row for each model, number format, framework, layout, GPU and batch."""
+    """Return a row for each model, number format, framework, layout, GPU and batch.
+
+    Raises:
+        UsageError: there is no such model or GPU, or no model is named.
+        TraceError: a model could be traced under none of the conditions.
+    """
     from capplan.app.models import open_model
     from capplan.app.plan import PlanContext, PlanTerms
     from capplan.core.plan.comparison import ComparedModel, Comparison, in_order, with_gains

@@ -71,7 +71,13 @@ class EstimateQuestion(
 
 
 def answer_estimate(question: EstimateQuestion, context: Context) -> "EstimateAnswer | Plan":
-    """Return curves, breakdowns, bounds and advice for a model on each GPU."""
+    """Return curves, breakdowns, bounds and advice for a model on each GPU.
+
+    Raises:
+        UsageError: there is no such model or GPU; a GPU cannot run the workload; or batches are not listed.
+        TraceError: the model could not be traced.
+        MissingRecordingError: a trace lacks the recording of this precision, layout or mode.
+    """
     from capplan.app.gpu_choice import find_priced_gpus
     from capplan.app.models import open_model
     from capplan.app.pipelines.diffusers import names_pipeline

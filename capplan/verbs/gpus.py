@@ -65,7 +65,11 @@ class GpuList:
 
 
 def answer_gpus(question: GpusQuestion, context: Context) -> GpuList:
-    """Return the GPUs that pass filters, sorted."""
+    """Return the GPUs that pass filters, sorted.
+
+    Raises:
+        UsageError: a condition cannot be read, or names an unknown column, vendor or architecture.
+    """
     from capplan.core.gpus.attributes import sort_gpus
     from capplan.core.gpus.sale import is_announced, is_new
 

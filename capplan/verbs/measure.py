@@ -236,6 +236,10 @@ def answer_measure(question: MeasureQuestion, context: Context) -> MeasureOutcom
 
     A module is copied, with its weights. A measurement has a bound and an estimate if the GPU database knows its
     device's name, or if `gpu` is given; otherwise one of its notes says why there are none.
+
+    Raises:
+        UsageError: there is no such model or file, or the question contradicts itself.
+        MeasurementError: there is no such device, or it cannot be used.
     """
     from capplan.app.measure.run import measure, time_methods, time_pipeline
     from capplan.app.measure.store import compare_files, stored_measurements

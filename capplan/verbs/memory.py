@@ -75,7 +75,13 @@ class MemoryQuestion(
 
 
 def answer_memory(question: MemoryQuestion, context: Context) -> "MemoryResult | PipelineMemory":
-    """Return the memory of a model at a batch, on each GPU asked for."""
+    """Return the memory of a model at a batch, on each GPU asked for.
+
+    Raises:
+        UsageError: there is no such model or GPU; or the batch is too large for any device.
+        TraceError: the model could not be traced, or is refused by `strict`.
+        MissingRecordingError: a trace lacks the recording of this precision, layout or mode.
+    """
     from capplan.app.gpu_choice import find_gpus
     from capplan.app.models import open_model, refuse_uncertain
     from capplan.app.pipelines.diffusers import names_pipeline

@@ -108,7 +108,13 @@ class PlanQuestion(
 
 
 def answer_plan(question: PlanQuestion, context: Context) -> "Plan":
-    """Return the plan that answers a question."""
+    """Return the plan that answers a question.
+
+    Raises:
+        UsageError: no such model or GPU; or batches must be listed for a model that does not scale with the batch.
+        TraceError: the model could not be traced, or is refused by `strict`.
+        MissingRecordingError: a trace lacks the recording of this precision, layout or mode.
+    """
     from capplan.app.plan import PlanContext, PlanTerms
     from capplan.core.plan.ways import replicas_of
     from capplan.core.scaling.ways import Way, unknown_way

@@ -77,7 +77,12 @@ class PricesQuestion:
 
 
 def answer_prices(question: PricesQuestion, context: Context) -> "Prices":
-    """Return the prices that pass filters, the newest of each offer unless `history` is asked for."""
+    """Return the prices that pass filters, the newest of each offer unless `history` is asked for.
+
+    Raises:
+        UsageError: `old` without `max_age_days`.
+        UnknownNameError: a GPU, provider or region that no price names.
+    """
     from capplan.core.gpus.names import split_names
     from capplan.core.gpus.prices import current_prices
     from capplan.specs.prices import Prices

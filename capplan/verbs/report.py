@@ -142,7 +142,12 @@ def of_served_model(question: ReportQuestion) -> "LlmReportQuestion":
 
 
 def answer_report(question: ReportQuestion, context: Context) -> "Report":
-    """Plan every model, unless its plan was saved, and answer the load."""
+    """Plan every model, unless its plan was saved, and answer the load.
+
+    Raises:
+        UsageError: there is no such model or GPU, no GPU is left, or a file does not hold what it must.
+        TraceError: a model could not be traced.
+    """
     from capplan.app.gpu_choice import PriceFilters, find_gpus
     from capplan.app.plan import PlanTerms
     from capplan.app.procurement.build import write_report

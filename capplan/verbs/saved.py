@@ -30,7 +30,11 @@ class DiffQuestion:
 
 
 def answer_diff(question: DiffQuestion, _context: Context) -> "list[Change]":
-    """Return what changed between two documents."""
+    """Return what changed between two documents.
+
+    Raises:
+        UsageError: one cannot be read, or they are not of one kind.
+    """
     from capplan.files import read_json
     from capplan.shapes.saved import compare_documents
 
@@ -109,7 +113,11 @@ class CheckQuestion:
 
 
 def answer_check(question: CheckQuestion, context: Context) -> "tuple[CheckedLimit, ...]":
-    """Return what each limit came to on each GPU."""
+    """Return what each limit came to on each GPU.
+
+    Raises:
+        UsageError: the file cannot be read or holds no such plan, or there is no such GPU.
+    """
     from capplan.files import read_json
     from capplan.shapes.plan import read_plan
     from capplan.shapes.saved import Gate, check_plan
@@ -215,7 +223,11 @@ class QueryAnswer:
 
 
 def answer_query(question: QueryQuestion, _context: Context) -> QueryAnswer:
-    """Return what a query gives over the results of a sweep."""
+    """Return what a query gives over the results of a sweep.
+
+    Raises:
+        UsageError: the folder holds no results, the query is refused, or nothing can be compared.
+    """
     from capplan.app.sweep.query import count_pairs, run_query
 
     rows = run_query(question.folder, question.query(), against=question.against)

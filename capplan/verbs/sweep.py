@@ -119,6 +119,9 @@ def answer_sweep(question: SweepQuestion, context: Context) -> Swept:
     """Plan many models on many GPUs, keep the rows in a folder, and return what was done.
 
     A second run computes what changed, and an interrupted one goes on.
+
+    Raises:
+        UsageError: a name or glob matches nothing, a key is unknown, or the folder holds something else.
     """
     from capplan.app.sweep.run import preview_sweep, sweep
 

@@ -61,7 +61,12 @@ class TraceQuestion(ModelFields, TrainingFields):
 
 
 def answer_trace(question: TraceQuestion, context: Context) -> "Trace":
-    """Return the trace of a model on the meta device, with one recording for each variant of the number formats."""
+    """Return the trace of a model on the meta device, with one recording for each variant of the number formats.
+
+    Raises:
+        UsageError: there is no such model, or it does not take these arguments and inputs.
+        TraceError: the model could not be traced.
+    """
     from capplan.app.models import open_model
     from capplan.core.trace.format import anonymize_trace
 

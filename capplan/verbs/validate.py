@@ -61,7 +61,12 @@ class ValidateQuestion(MeasuredFields, CalibrationFields):
 
 
 def answer_validate(question: ValidateQuestion, context: Context) -> "ValidateAnswer | PipelineValidation":
-    """Return the errors of predictions by cell and over all rows, and every row with its prediction."""
+    """Return the errors of predictions by cell and over all rows, and every row with its prediction.
+
+    Raises:
+        UsageError: a file is missing, unreadable or lacks a column.
+        UnknownNameError: `by` does not name a column.
+    """
     from capplan.app.calibration.validate import validate
     from capplan.specs.measurements import holds_pipelines
 

@@ -55,7 +55,11 @@ class LlmEstimateQuestion(
 
 
 def answer_llm_estimate(question: LlmEstimateQuestion, context: Context) -> "ServingEstimate":
-    """Return how fast a deployment answers over concurrency."""
+    """Return how fast a deployment answers over concurrency.
+
+    Raises:
+        CapplanError: a name is not known, or the model does not fit.
+    """
     from capplan.llm.core.search.estimate import estimate_serving
     from capplan.llm.core.search.room import served_demand
     from capplan.llm.read.calibrations import load_time_calibration

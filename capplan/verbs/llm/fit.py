@@ -47,7 +47,11 @@ class LlmFitQuestion:
 
 
 def answer_llm_fit(question: LlmFitQuestion, context: Context) -> "FittedServing":
-    """Return constants that are learnt from measured runs, and how wrong they are on runs that were held out."""
+    """Return constants that are learnt from measured runs, and how wrong they are on runs that were held out.
+
+    Raises:
+        CapplanError: a file cannot be read, or there are too few runs to learn from.
+    """
     from datetime import UTC, datetime
 
     from capplan.app.deployments import Deployments
@@ -155,7 +159,11 @@ class FittedMemoryFile:
 
 
 def answer_llm_fit_memory(question: LlmFitMemoryQuestion, context: Context) -> "FittedMemoryFile":
-    """Return memory constants that are learnt from vLLM's start-up logs, and the calibration file that holds them."""
+    """Return memory constants that are learnt from vLLM's start-up logs, and the calibration file that holds them.
+
+    Raises:
+        CapplanError: the logs cannot be read or are too few.
+    """
     from datetime import UTC, datetime
 
     from capplan.core.engine_names import Engine

@@ -40,7 +40,11 @@ class LlmFleetQuestion(MeasuredRunFields, CurrencyFields, SpendFields, CardPower
 
 
 def answer_llm_fleet(question: LlmFleetQuestion, context: Context) -> "FleetAnswer":
-    """Return the plans of all models of a file, and the fleets that serve them together."""
+    """Return the plans of all models of a file, and the fleets that serve them together.
+
+    Raises:
+        CapplanError: the file is refused, or a model or GPU is not known.
+    """
     from capplan.app.deployments import Deployments, on_demand_offers
     from capplan.llm.core.fleet.limits import PATIENCE_FILE_WORDS
     from capplan.llm.core.fleet.shared_fleet import FleetAnswer, shared_fleets

@@ -66,7 +66,11 @@ class LlmMemoryQuestion(
 
 
 def answer_llm_memory(question: LlmMemoryQuestion, context: Context) -> "MemoryAnswer":
-    """Return how a GPU's memory is divided when it serves a language model."""
+    """Return how a GPU's memory is divided when it serves a language model.
+
+    Raises:
+        CapplanError: a name is not known, or the deployment is not possible.
+    """
     from capplan.llm.core.engines import parse_version
     from capplan.llm.core.memory_answer import StatedDeployment, answer_memory, with_fitted_offload
     from capplan.llm.read.calibrations import load_llm_memory
@@ -141,7 +145,11 @@ class LlmModelsQuestion:
 
 
 def answer_llm_models(question: LlmModelsQuestion, context: Context) -> "tuple[LanguageModel, ...]":
-    """Return the language models that a question names, or all that are known, as far as they meet its conditions."""
+    """Return the language models that a question names, or all that are known, as far as they meet its conditions.
+
+    Raises:
+        CapplanError: a name is not known, or a condition cannot be read.
+    """
     from capplan.llm.core.model_query import select_models
     from capplan.llm.read.catalogue import load_catalogue
     from capplan.llm.read.sources import find_model

@@ -71,7 +71,11 @@ def search_space(
 
 
 def answer_llm_plan(question: LlmPlanQuestion, context: Context) -> "PlannedFleet":
-    """Return the deployments that carry a load within limits, the cheapest first."""
+    """Return the deployments that carry a load within limits, the cheapest first.
+
+    Raises:
+        CapplanError: a name is not known, or the load is empty or too long for the model.
+    """
     from capplan.llm.core.fleet.limits import PATIENCE_WORDS
     from capplan.llm.core.search.patience import with_patience_note
     from capplan.specs.week import observed_hours

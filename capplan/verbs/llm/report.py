@@ -50,7 +50,11 @@ class LlmReportQuestion(LanguageModelFields, _BesideLoad):
 
 
 def answer_llm_report(question: LlmReportQuestion, context: Context) -> "ServingReport":
-    """Return the plan of a load, a replica of it from idle to saturation, and what changes with the load."""
+    """Return the plan of a load, a replica of it from idle to saturation, and what changes with the load.
+
+    Raises:
+        CapplanError: a name is not known, or the load is refused.
+    """
     from capplan.clock import today
     from capplan.llm.core.fleet.limits import PATIENCE_FILE_WORDS
     from capplan.llm.core.fleet.money import ServingReport

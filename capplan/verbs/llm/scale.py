@@ -136,7 +136,11 @@ class LlmScaleQuestion(
 
 
 def answer_llm_scale(question: LlmScaleQuestion, context: Context) -> "ElasticAnswer":
-    """Return what a fleet that follows its load costs and keeps, beside one that stands."""
+    """Return what a fleet that follows its load costs and keeps, beside one that stands.
+
+    Raises:
+        CapplanError: a name is not known, the model does not fit, no machine is rented, or no replica keeps the limits.
+    """
     from capplan.core.scaling.fleet import settings_of, standing_fleet
     from capplan.llm.core.elastic.answer import ElasticAnswer, burst_of
     from capplan.verbs.llm.load_file import with_load

@@ -152,7 +152,11 @@ class LlmSimulateQuestion(
 
 
 def answer_llm_simulate(question: LlmSimulateQuestion, context: Context) -> "Simulation":
-    """Return what requests see at each load, by simulating a replica."""
+    """Return what requests see at each load, by simulating a replica.
+
+    Raises:
+        CapplanError: a name is not known, the model does not fit, or no load is stated.
+    """
     from capplan.llm.core.search.simulate import SimulatedLoads, simulate_serving
     from capplan.llm.core.simulation.arrivals import Sessions
     from capplan.llm.read.calibrations import load_time_calibration

@@ -110,7 +110,11 @@ class LlmStartQuestion(StartedReplicaFields):
 
 
 def answer_llm_start(question: LlmStartQuestion, context: Context) -> "StartAnswer":
-    """Return how long a replica takes to start, part by part."""
+    """Return how long a replica takes to start, part by part.
+
+    Raises:
+        CapplanError: a name is not known, or no start of the engine is known.
+    """
     from capplan.llm.read.sources import find_model
 
     model = find_model(context.language_model(question.model))

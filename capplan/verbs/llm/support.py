@@ -19,7 +19,11 @@ class LlmSupportQuestion(LanguageModelFields, ReplicaGpuFields):
 
 
 def answer_llm_support(question: LlmSupportQuestion, context: Context) -> "SupportAnswer":
-    """Return which engines read which formats of a model's weights on a GPU, since which version."""
+    """Return which engines read which formats of a model's weights on a GPU, since which version.
+
+    Raises:
+        CapplanError: a name is not known.
+    """
     from capplan.llm.core.support_answer import answer_support
     from capplan.llm.read.calibrations import load_engine_support
     from capplan.llm.read.sources import find_model

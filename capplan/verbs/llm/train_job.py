@@ -23,7 +23,11 @@ class LlmTrainEstimateQuestion(TrainingJobFields, RunFields, OwnRunFields, Train
 
 
 def answer_llm_train_estimate(question: LlmTrainEstimateQuestion, context: Context) -> "PricedTraining":
-    """Return how fast a job trains, and what a run over its tokens takes."""
+    """Return how fast a job trains, and what a run over its tokens takes.
+
+    Raises:
+        CapplanError: a name is not known, or the job is not possible.
+    """
     from capplan.app.deployments import on_demand_offers
     from capplan.llm.core.training.estimate import estimate_training
     from capplan.llm.core.training.plan import price_training
@@ -106,7 +110,11 @@ class LlmTrainMemoryQuestion(TrainingJobFields, OwnRunFields, _VerdictFields, Tr
 
 
 def answer_llm_train_memory(question: LlmTrainMemoryQuestion, context: Context) -> "TrainingMemoryAnswer":
-    """Return how the memory of a GPU that trains is divided."""
+    """Return how the memory of a GPU that trains is divided.
+
+    Raises:
+        CapplanError: a name is not known, or the job is not possible.
+    """
     from capplan.llm.core.training.estimate import answer_training_memory
     from capplan.llm.core.training.job import recompute_choices
 

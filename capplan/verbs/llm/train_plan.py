@@ -96,7 +96,11 @@ adapters."""
 
 
 def answer_llm_train_plan(question: LlmTrainPlanQuestion, context: Context) -> "TrainingPlan":
-    """Return the runs that keep limits on time and money: the cheapest, the fastest, the one on fewest GPUs."""
+    """Return the runs that keep limits on time and money: the cheapest, the fastest, the one on fewest GPUs.
+
+    Raises:
+        CapplanError: a name is not known.
+    """
     from capplan.app.deployments import on_demand_offers, searched_gpus
     from capplan.llm.core.training.plan import PlanConstraints, plan_training
     from capplan.specs.fitted import load_power_law

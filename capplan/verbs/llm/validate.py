@@ -40,7 +40,11 @@ class LlmValidateQuestion:
 
 
 def answer_llm_validate(question: LlmValidateQuestion, context: Context) -> "ServingValidation":
-    """Return predictions of measured serving runs beside the measurements."""
+    """Return predictions of measured serving runs beside the measurements.
+
+    Raises:
+        CapplanError: a file cannot be read.
+    """
     from capplan.app.deployments import Deployments
     from capplan.llm.core.search.judged_runs import validate_serving
     from capplan.llm.read.calibrations import load_time_calibration
@@ -122,7 +126,11 @@ class LlmTrainValidateQuestion:
 
 
 def answer_llm_train_validate(question: LlmTrainValidateQuestion, context: Context) -> "TrainingValidation":
-    """Return predictions of measured training runs beside the measurements."""
+    """Return predictions of measured training runs beside the measurements.
+
+    Raises:
+        CapplanError: a file cannot be read.
+    """
     from capplan.llm.core.measured import SkippedRun
     from capplan.llm.core.training.accuracy import TrainingValidation
     from capplan.llm.core.training.judged_runs import judge_fit, judge_training
