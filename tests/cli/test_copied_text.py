@@ -17,7 +17,7 @@ from capplan.cli.main import app
 from capplan.llm.core.training.frameworks import FRAMEWORKS
 from tests.cli.conftest import Run
 
-SHELL = ("torchtitan", "megatron", "torchtune")
+SHELL = ("torchtitan", "megatron", "torchtune", "bridge", "maxtext")
 """Writers of commands; the others write YAML."""
 WRITTEN = {framework.launch: framework.name for framework in FRAMEWORKS if framework.launch}
 ESTIMATE = (
@@ -95,7 +95,7 @@ def test_launch_files_of_every_method_are_read(kind: str, method: str, gpus: int
     asked = ["--framework", WRITTEN[kind], "--method", method, "--gpus", gpus, "--json"]
     launch = json.loads(run(*ESTIMATE[:6], *asked).stdout)["estimate"]["launch"]
     parse(launch, is_shell=kind in SHELL)
-    if gpus == 24:
+    if gpus == 24 and kind != "unsloth":  # which trains on one GPU, as its file says
         # three servers meet at one address, or are told which they are
         assert "MASTER_ADDR" in launch
 

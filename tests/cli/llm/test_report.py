@@ -127,6 +127,8 @@ def test_a_load_file_has_the_options_of_a_plan() -> None:
         "measured",
         "power_calibration",
         "launch",
+        "launch_files",
+        "here",
         "kubernetes",
         "load_file",
         "everything",
