@@ -55,21 +55,27 @@ def diffusers_pipeline(words: str) -> Pipeline:
     if known.tokens:
         derived["image_tokens"] = known.tokens[0]
     together = guidance == "together"
-    denoiser = Part(
-        name=name,
-        model=f"{PREFIX}{index.name}/{name}",
-        inputs=_denoiser_inputs(known, config),
-        times="steps" if together else "steps * passes",
-        samples="passes" if together else "1",
-        kind=PartKind.DENOISER,
-        after=tuple(encoders),
-        tokens=("image_tokens", known.joint) if known.tokens else (),
-        quantises=True,
+    steps = {name: "steps"}
+    if f"{name}_2" in index.components:  # of the same size, for the steps with less noise: how many changes no time
+        steps = {name: "(steps - steps // 2)", f"{name}_2": "(steps // 2)"}
+    denoisers = (
+        Part(
+            name=denoiser,
+            model=f"{PREFIX}{index.name}/{denoiser}",
+            inputs=_denoiser_inputs(known, config),
+            times=count if together else f"{count} * passes",
+            samples="passes" if together else "1",
+            kind=PartKind.DENOISER,
+            after=tuple(encoders),
+            tokens=("image_tokens", known.joint) if known.tokens else (),
+            quantises=True,
+        )
+        for denoiser, count in steps.items()
     )
     return Pipeline(
         name=f"{PREFIX}{index.name}",
         item="video" if "frames" in parameters else "image",
-        parts=(*(_text_encoder(index, encoder) for encoder in encoders), denoiser, vae.part),
+        parts=(*(_text_encoder(index, encoder) for encoder in encoders), *denoisers, vae.part),
         parameters=parameters,
         derived=derived,
         precision=Precision.FP16 if name == "unet" else Precision.BF16,
@@ -141,7 +147,9 @@ class _Tiles:
 
 _AUTOENCODERS: Mapping[str, _Tiles] = {
     "AutoencoderKL": _Tiles(),
+    "AutoencoderKLFlux2": _Tiles(),
     "AutoencoderDC": _Tiles(size=16, stride=14),
+    "AutoencoderKLLTXVideo": _Tiles(scale=32, temporal=8, size=16, stride=14),
     "AutoencoderKLWan": _Tiles(scale=8, temporal=4, size=32, stride=24),
     "AutoencoderKLHunyuanVideo": _Tiles(
         scale=8, temporal=4, size=32, stride=24, frames=5, frame_stride=3, is_tiled=True

@@ -6,6 +6,7 @@ import pytest
 
 import capplan
 from capplan.app.pipelines.diffusers import find_pipeline, names_pipeline
+from capplan.core.pipelines.expression import evaluate
 from capplan.core.plan.types import Plan
 from capplan.errors import CapplanError
 from tests.nightly import mostly_nightly
@@ -37,7 +38,8 @@ DENOISERS = {
     "Tencent-Hunyuan/HunyuanDiT-v1.2-Diffusers": 1_499_952_032, "Wan-AI/Wan2.1-T2V-1.3B-Diffusers": 1_418_996_800,
     "Wan-AI/Wan2.1-T2V-14B-Diffusers": 14_288_491_584, "tencent/HunyuanVideo": 12_821_012_544,
     "zai-org/CogVideoX-2b": 1_693_783_872, "zai-org/CogVideoX1.5-5B": 5_570_676_352,
-    "stabilityai/stable-diffusion-xl-base-1.0": 2_567_463_684,
+    "stabilityai/stable-diffusion-xl-base-1.0": 2_567_463_684, "Wan-AI/Wan2.2-T2V-A14B-Diffusers": 14_288_491_584,
+    "black-forest-labs/FLUX.2-dev": 32_223_281_152, "Lightricks/LTX-Video": 1_923_385_472,
 }  # fmt: skip
 
 
@@ -56,6 +58,27 @@ def test_parts_have_the_published_parameters(name: str) -> None:
     assert plan.pipeline is not None
     counts = {part.name: part.parameter_count for part in plan.pipeline.parts}
     assert {part: counts[part] for part in PUBLISHED[name]} == PUBLISHED[name]
+
+
+@pytest.mark.nightly
+def test_the_newest_image_model_needs_what_its_publishers_say() -> None:
+    """FLUX.2: 32 B beside a 24 B encoder; over 80 GB in all, about 62 GB where one part at a time is on the GPU."""
+    plan: Plan = capplan.plan("diffusers:FLUX.2-dev", gpus=[GPU, "h200-sxm-141gb"], batches=[1])
+    assert plan.pipeline is not None
+    counts = {part.name: part.parameter_count for part in plan.pipeline.parts}
+    assert round(counts["transformer"] / 1e9) == 32
+    assert counts["text_encoder"] == pytest.approx(24.011e9, rel=1e-4)
+    memory = {fit.gpu.id: fit.memory.total_bytes.expected / 2**30 for fit in plan.fits}
+    assert memory[GPU] == pytest.approx(62, rel=0.05)
+    assert memory["h200-sxm-141gb"] > 80
+
+
+def test_a_second_denoiser_takes_the_rest_of_the_steps() -> None:
+    two = {part.name: part for part in find_pipeline("diffusers:Wan2.2-T2V-A14B-Diffusers").parts}
+    values = {"steps": 7, "passes": 2}
+    times = [evaluate(two[name].times, values, where="test") for name in ("transformer", "transformer_2")]
+    assert sum(times) == 14
+    assert min(times) > 0
 
 
 @pytest.mark.nightly
