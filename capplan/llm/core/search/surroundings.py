@@ -56,7 +56,8 @@ class ServingSurroundings:
     def variations(self, plan: DeploymentPlan, best: DeploymentFit) -> Iterator[Variation]:
         """Plan the recommended deployment again with another load, other lengths, hits and prices."""
         load = self.search.question.load
-        rivals = tuple(dict.fromkeys(each.gpu for each in (best, *plan.fits, *plan.rejections)))[:_RIVALS]
+        carrying, refused = (fit.gpu for fit in plan.fits), (rejection.gpu for rejection in plan.rejections)
+        rivals = tuple(dict.fromkeys((best.gpu, *carrying, *refused)))[:_RIVALS]
         varied = partial(self._varied, best, rivals)
         for factor in _FACTORS:
             yield varied("load", f"× {factor:g}", _scaled(load, factor))
