@@ -53,15 +53,20 @@ def sections_html(sections: Iterable[Section]) -> Markup:
     return Markup().join(module.section(each) for each in sections)
 
 
-@cache
-def _environment() -> jinja2.Environment:
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("capplan.report.pages"),
+def environment_of(package: str) -> jinja2.Environment:
+    """Return what fills the templates of a package: names are escaped, and one that is not given is an error."""
+    return jinja2.Environment(
+        loader=jinja2.PackageLoader(package),
         autoescape=True,
         trim_blocks=True,
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
+
+
+@cache
+def _environment() -> jinja2.Environment:
+    environment = environment_of("capplan.report.pages")
     environment.filters |= {"linked": _linked, "drawn": _drawn, "shown": _shown, "spans": _spans, "style": _style}
     return environment
 

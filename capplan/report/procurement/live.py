@@ -8,7 +8,6 @@ from functools import cached_property
 from importlib import resources
 from typing import Any
 
-import jinja2
 from msgspec import UNSET
 
 from capplan.core.economics.constraints import DEFAULT_CERTAINTY, DEFAULT_MAX_PRICE_AGE_DAYS, Constraints
@@ -18,6 +17,7 @@ from capplan.core.gpus.prices import COMMITMENT_YEARS, LASTING_TERMS, Term
 from capplan.core.serving.load import Job, Load, OneGpu, Service, TrainingPurchase
 from capplan.report.charts.picture import compiled
 from capplan.report.pages.blocks import Chart, Live
+from capplan.report.pages.html import environment_of
 from capplan.report.procurement import figures
 from capplan.report.procurement.charts.money import compared, front_ends, front_points, most_pace
 from capplan.report.procurement.choosable import choosable, choosable_at_another_price
@@ -43,12 +43,9 @@ class LiveParts:
 
     @cached_property
     def _macros(self) -> Any:
-
-        environment = jinja2.Environment(
-            autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
-        )
+        environment = environment_of("capplan.report.procurement")
         environment.filters["percent"] = lambda fraction: f"{100 * fraction:.10g}"
-        return environment.from_string(_file("live.html.j2")).module
+        return environment.get_template("live.html.j2").module
 
     def changed(self) -> str:
         """Return the line that says what was changed, with the words as generated."""

@@ -8,6 +8,7 @@ from urllib.parse import urlencode
 
 import jinja2
 
+from capplan.report.pages.html import environment_of
 from capplan.serve.page.question import MOST_MODELS, PLAN_FORM, PageQuestion
 from capplan.serve.page.view import EXPLAINED, ComparisonCharts, ModelView, compare, key_figures, view_model, why_taken
 from capplan.serve.planning.answer import TaskContext, derive
@@ -31,13 +32,7 @@ _EXAMPLES = {
 
 @cache
 def _environment() -> jinja2.Environment:
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("capplan.serve.page"),
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        undefined=jinja2.StrictUndefined,
-    )
+    environment = environment_of("capplan.serve.page")
     environment.globals["bool"] = bool
     return environment
 
