@@ -389,27 +389,7 @@ def _notes(request: StatedDeployment, memory: ServingMemory, kv: str, length: in
         yield f"weights are the bytes of every tensor in the checkpoint's headers: {stored}"
     if not stage.fits:
         yield f"does not fit: {-stage.pool_bytes / 2**30:.2f} GiB per GPU are missing before any cache"
-    if stage.cache.windows and stage.cache.bytes_per_token:
-        windows = ", ".join(str(window) for window in sorted(stage.cache.windows))
-        yield (
-            f"layers with a window keep at most {windows} tokens: kv_bytes_per_token holds within the window, and a "
-            f"sequence of {length} tokens takes {stage.cache.sequence_bytes(length) / 2**30:.3f} GiB"
-        )
-    if stage.cache.state_bytes:
-        bits = 8 * memory.deployment.state_bytes
-        yield (
-            f"linear attention and state-space layers keep {stage.cache.state_bytes / 2**20:.1f} MiB per sequence "
-            f"whatever its length, in {bits:.0f} bits"
-        )
-        most, blocks = memory.deployment.max_sequences, stage.state_blocks
-        if blocks is not None and blocks < most:
-            yield (
-                f"{blocks:,} blocks hold such states, one for each sequence, so that vLLM stops at its {most:,} "
-                f"sequences: state ⟨max-num-seqs⟩ {blocks}"
-            )
-    if request.engine is Engine.VLLM and (stage.cache.windows or stage.cache.state_bytes):
-        stated = f"{length:,} times how many sequences of that length fit" if stage.stated_length else "pages"
-        yield f"kv_tokens is what vLLM logs for layers that differ: {stated}"
+    yield from _cache_notes(request, memory, length)
     yield from _sharding_notes(request)
     if sharding.offload is not None:
         yield from _offload_notes(architecture, sharding, stage)
@@ -440,6 +420,39 @@ def _notes(request: StatedDeployment, memory: ServingMemory, kv: str, length: in
         yield "the checkpoint has scales for an fp8 cache; ⟨kv⟩ fp8 doubles the tokens"
     if note := half_note(request.gpu, request.model.stored_as(request.weights).format.name, kv):
         yield note
+    yield from _engine_notes(request, memory)
+    if sharding.data > 1:
+        yield "sequences_that_fit counts all ranks of attention data parallelism; kv_tokens is one rank's"
+
+
+def _cache_notes(request: StatedDeployment, memory: ServingMemory, length: int) -> Iterator[str]:
+    """Yield what layers with a window or a state keep, and what the engine's count of tokens means then."""
+    stage = memory.tightest
+    if stage.cache.windows and stage.cache.bytes_per_token:
+        windows = ", ".join(str(window) for window in sorted(stage.cache.windows))
+        yield (
+            f"layers with a window keep at most {windows} tokens: kv_bytes_per_token holds within the window, and a "
+            f"sequence of {length} tokens takes {stage.cache.sequence_bytes(length) / 2**30:.3f} GiB"
+        )
+    if stage.cache.state_bytes:
+        bits = 8 * memory.deployment.state_bytes
+        yield (
+            f"linear attention and state-space layers keep {stage.cache.state_bytes / 2**20:.1f} MiB per sequence "
+            f"whatever its length, in {bits:.0f} bits"
+        )
+        most, blocks = memory.deployment.max_sequences, stage.state_blocks
+        if blocks is not None and blocks < most:
+            yield (
+                f"{blocks:,} blocks hold such states, one for each sequence, so that vLLM stops at its {most:,} "
+                f"sequences: state ⟨max-num-seqs⟩ {blocks}"
+            )
+    if request.engine is Engine.VLLM and (stage.cache.windows or stage.cache.state_bytes):
+        stated = f"{length:,} times how many sequences of that length fit" if stage.stated_length else "pages"
+        yield f"kv_tokens is what vLLM logs for layers that differ: {stated}"
+
+
+def _engine_notes(request: StatedDeployment, memory: ServingMemory) -> Iterator[str]:
+    """Yield what the engine takes beside weights and cache, and how well that is known."""
     if request.engine is Engine.VLLM:
         graphs = f"about {memory.deployment.engine.graph_bytes / 2**30:.1f} GiB"
         if memory.deployment.facts.graphs_inside:
@@ -452,8 +465,6 @@ def _notes(request: StatedDeployment, memory: ServingMemory, kv: str, length: in
             f"an estimate: {request.engine}'s rule is documented and was compared with no start-up log; the cache may "
             f"differ by {wide.uncertain_bytes / 2**30:.1f} GiB and {wide.uncertain_fraction:.1%} of the weights"
         )
-    if sharding.data > 1:
-        yield "sequences_that_fit counts all ranks of attention data parallelism; kv_tokens is one rank's"
 
 
 def _sharding_notes(request: StatedDeployment) -> Iterator[str]:
