@@ -138,7 +138,7 @@ def compare_ways(replicas: Sequence[ReplicaOnGpu], asked: WaysAsked, *, api: Way
             usd_per_month=Interval(low=low, expected=expected, high=high) if best.rent else None,
             inside=standing.inside,
             keeps=standing.inside >= elastic.share,
-            words=f"{standing.replicas} × {best.gpus} {best.gpu}",
+            words=f"{standing.replicas * best.gpus} × {best.gpu}",
             source=f"{best.rent.machine_words}, {best.rent.date}" if best.rent else "no rent is known",
         ),
         WayCost(
