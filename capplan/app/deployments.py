@@ -18,6 +18,7 @@ from capplan.llm.core.serving.evidence import Adjustment
 from capplan.llm.core.tensors import count_parameters
 from capplan.llm.core.timing.calibration import LlmCalibration
 from capplan.llm.core.timing.constants import constants_of
+from capplan.llm.core.yarn import MARK
 from capplan.llm.read.calibrations import load_llm_memory
 from capplan.llm.read.catalogue import models_of_equal_size, stored_checkpoint
 from capplan.llm.read.sources import find_model
@@ -75,6 +76,7 @@ class Deployments:
         self, question: SearchSpace, *, calibration: LlmCalibration, measured: Sequence[MeasuredRun] = ()
     ) -> Search:
         check_load(question.load)
+        model = self.model(question.model)
         drafter = question.load.speculation.drafter if question.load.speculation else None
         constants = constants_of(calibration)
         found: dict[NamedDeployment, Adjustment | None] = {}
@@ -87,7 +89,7 @@ class Deployments:
 
         return Search(
             question=question,
-            model=self.model(question.model),
+            model=model,
             find=self.find,
             find_gpu=self.gpus.find,
             memory=self.memory,
@@ -95,7 +97,7 @@ class Deployments:
             constants=constants,
             adjustment=adjustment,
             power_law=self.power_law,
-            checkpoint=lambda weights: stored_checkpoint(self.model(question.model).architecture.name, weights),
+            checkpoint=lambda weights: stored_checkpoint(model.architecture.name.partition(MARK)[0], weights),
             draft_model=self.model(drafter.model) if drafter and drafter.model else None,
         )
 

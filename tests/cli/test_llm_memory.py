@@ -98,7 +98,7 @@ def test_the_table_reads_well():
     ("arguments", "words"),
     [
         (["qwen3-14b", *H100, "--tp", "5"], "possible are 1, 2, 4, 8"),
-        (["qwen3-14b", *H100, "--max-len", "100000"], "allows at most 40960 tokens"),
+        (["qwen3-14b", *H100, "--max-len", "100000"], "handles at most 40960 tokens"),
         (["llama-3.1-8b-instruct", "--gpu", "rtx-5090", "--weights", "int8"], "has no int8 kernels for rtx-5090"),
         (["qwen3-14b", *H100, "--kv", "nvfp4"], "not on h100-sxm5-80gb"),
         (["minimax-text-01", *H100], "lightning attention"),

@@ -61,6 +61,17 @@ class DraftHead:
     is_parallel: bool = False
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RotaryPositions:
+    """Rotary positions of full attention: those of the training, what the configuration says of them besides, and by
+    which factor YaRN stretches them, None where it does not.
+    """
+
+    trained: int
+    settings: tuple[tuple[str, str | float], ...]
+    factor: float | None = None
+
+
 @dataclass(frozen=True, kw_only=True)
 class Architecture:
     """A decoder-only language model.
@@ -74,7 +85,7 @@ class Architecture:
     speculation; they are in no total here. `ignored_fields` are those of its configuration that decided nothing here.
     An element of recurrent states takes `state_bytes`, None where the configuration leaves it to the engine. `own_code`
     says that the model or its tokenizer is code of the checkpoint's repository. `draft_head` is None for models that
-    answer by themselves.
+    answer by themselves, `rotary` where nothing is known of positions that can be stretched.
     """
 
     name: str
@@ -98,6 +109,7 @@ class Architecture:
     state_bytes: float | None = None
     own_code: bool = False
     draft_head: DraftHead | None = None
+    rotary: RotaryPositions | None = None
 
     @property
     def output_rows(self) -> int:

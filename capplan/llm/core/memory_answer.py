@@ -29,6 +29,7 @@ from capplan.llm.core.sharding import HostOffload, Sharding, check_sharding
 from capplan.llm.core.tensors import WeightRole
 from capplan.llm.core.timing.host_cache import host_cache
 from capplan.llm.core.weights import Adapters, EngineLayout, adapter_bytes, stage_weights
+from capplan.llm.core.yarn import check_length
 from capplan.units import counted, format_bytes, format_seconds
 
 _DEFAULT_LENGTH = 8192
@@ -228,15 +229,9 @@ def _check_support(request: StatedDeployment, support: EngineSupport, quantisati
 
 
 def _length(request: StatedDeployment) -> int:
-    longest = request.model.architecture.max_positions
-    wanted = request.sequence_tokens
-    if wanted is not None and longest is not None and wanted > longest:
-        raise UsageError(
-            f"{request.model.architecture.name} allows at most {longest} tokens (max_position_embeddings), "
-            f"so ⟨max-len⟩ {wanted} is too long; a config.json of yours (hf:FILE) whose rope_scaling states yarn "
-            "with its factor allows more."
-        )
-    return wanted or longest or _DEFAULT_LENGTH
+    architecture, wanted = request.model.architecture, request.sequence_tokens
+    check_length(architecture, wanted or 0, what="shorten ⟨max-len⟩")
+    return wanted or architecture.max_positions or _DEFAULT_LENGTH
 
 
 def default_kv(model: LanguageModel, quantisation: Quantisation, engine: Engine) -> str:

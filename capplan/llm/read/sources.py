@@ -1,5 +1,6 @@
 """Find a language model by what the user typed: a catalogue name, a file, a folder, or a name of the Hub."""
 
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from capplan.files import is_dir, is_file, read_file
 from capplan.hub.names import HubName, parse_hub_name
 from capplan.hub.refusals import NotOnHubError, UnreachableError, with_nearest
 from capplan.llm.core.model_query import LanguageModel
+from capplan.llm.core.yarn import MARK, stretched
 from capplan.llm.read.catalogue import catalogue_ids, find_in_catalogue, unknown_model
 from capplan.llm.read.checkpoint import INDEX, PART, gguf_parts, indexed_files, model_of_config, model_of_gguf
 from capplan.llm.read.config.traits import UnusualModelError
@@ -27,11 +29,16 @@ def find_model(name: str) -> LanguageModel:
     Args:
         name: A name of the catalogue; the path of a GGUF file, a configuration, or a folder, after `hf:` or alone; or
             a name of the Hub, such as Qwen/Qwen3-8B, hf:ORG/NAME@revision or ORG/NAME:Q4_K_M. After `hf:` and with a
-            revision the Hub comes before the catalogue.
+            revision the Hub comes before the catalogue. Any of them with +yarn4 behind it, or another factor, has
+            its positions stretched by YaRN.
 
     Raises:
         CapplanError: There is no such model, or its file cannot be used.
     """
+    plain, mark, factor = name.rpartition(MARK)
+    if mark and re.fullmatch(r"\d+(\.\d+)?", factor):
+        model = find_model(plain)
+        return replace(model, architecture=stretched(model.architecture, float(factor)))
     word = name.removeprefix("hf:")
     path = Path(word)
     if is_dir(path) or is_file(path):

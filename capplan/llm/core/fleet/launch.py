@@ -7,11 +7,12 @@ from dataclasses import dataclass
 
 from capplan.core.engine_names import Engine
 from capplan.core.gpus.machines import HostArchitecture
-from capplan.llm.core.architecture import DraftHead
+from capplan.llm.core.architecture import DraftHead, RotaryPositions
 from capplan.llm.core.kv import kv_element_bytes
 from capplan.llm.core.serving.asked import DrafterKind, Speculation
 from capplan.llm.core.sharding import Sharding
 from capplan.llm.core.weights import Adapters
+from capplan.llm.core.yarn import override
 
 PORTS: Mapping[Engine, int] = {Engine.VLLM: 8000, Engine.SGLANG: 30000, Engine.TRTLLM: 8000, Engine.LLAMACPP: 8080}
 """The port that each engine's server listens on by default."""
@@ -53,6 +54,7 @@ class Setting:
     servers: int = 1
     own_code: bool = False
     has_own_head: bool = False
+    rotary: RotaryPositions | None = None
     planned_len: int | None = None
     assumes_length: bool = False
     length_why: str = "tokens of the longest prompt and answer; a longer one is refused instead of taking memory"
@@ -262,6 +264,13 @@ _NO_REUSE = "the plan counts no reuse of prefixes; drop it if prompts share some
 _CODE = "the model or its tokenizer is code of the checkpoint's repository"
 
 
+_YARN = "stretches the positions by YaRN; answers to short prompts may lose quality"
+
+
+def _yarn(setting: Setting, key: str) -> str | None:
+    return None if setting.rotary is None else override(key, setting.rotary)
+
+
 def _vllm(setting: Setting) -> Iterator[LaunchOption]:
     sharding = setting.sharding
     yield _option("--tensor-parallel-size", sharding.tensor, "GPUs that share every matrix of a replica")
@@ -277,6 +286,8 @@ def _vllm(setting: Setting) -> Iterator[LaunchOption]:
         yield _option("--trust-remote-code", None, _CODE)
     if setting.is_half:
         yield _option("--dtype", "half", _HALF)
+    if (yarn := _yarn(setting, "rope_parameters")) is not None:
+        yield _option("--hf-overrides", yarn, _YARN)
     yield _option("--max-model-len", setting.max_len, setting.length_why)
     yield _option("--max-num-seqs", _sequences_of_rank(setting), f"most sequences at a time: {_FIT}")
     yield _option("--max-num-batched-tokens", setting.token_budget, "tokens of a step that the times were computed for")
@@ -364,6 +375,8 @@ def _sglang(setting: Setting) -> Iterator[LaunchOption]:
         yield _option("--trust-remote-code", None, _CODE)
     if setting.is_half:
         yield _option("--dtype", "half", _HALF)
+    if (yarn := _yarn(setting, "rope_scaling")) is not None:
+        yield _option("--json-model-override-args", yarn, _YARN)
     yield _option("--context-length", setting.max_len, setting.length_why)
     yield _option("--max-running-requests", setting.max_sequences, f"most sequences at a time: {_FIT}")
     yield _option(
@@ -459,6 +472,8 @@ def _files(setting: Setting) -> tuple[tuple[str, str], ...]:
     if (cache := _cache(setting)) is not None:
         name, why = cache
         lines.append(f"  dtype: {'fp8' if name.startswith('fp8') else name}  # {why}")
+    if (yarn := _yarn(setting, "rope_scaling")) is not None:
+        lines.append(f"model_kwargs: {yarn}  # {_YARN}")
     if setting.adapters is not None:
         lines += [
             "lora_config:  # serves adapters beside the model",
@@ -490,6 +505,10 @@ def _llamacpp(setting: Setting) -> Iterator[LaunchOption]:
         mode, what = ("tensor", "every matrix") if setting.sharding.tensor > 1 else ("layer", "the layers")
         yield _option("--split-mode", mode, f"divides {what} among the GPUs")
     yield _option("-np", setting.max_sequences, f"slots, sequences at a time: {_FIT}")
+    if (rotary := setting.rotary) is not None:
+        yield _option("--rope-scaling", "yarn", _YARN)
+        yield _option("--rope-scale", f"{rotary.factor:g}", "by this factor")
+        yield _option("--yarn-orig-ctx", rotary.trained, "positions of the training, which the factor multiplies")
     context = max(longest, planned * setting.max_sequences)
     yield _option("-c", context, f"tokens of all slots together, {planned} each on average")
     yield _option("--kv-unified", None, f"lets slots share them, so that one request may have {longest}")

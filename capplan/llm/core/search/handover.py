@@ -26,7 +26,7 @@ def launch_of(fit: DeploymentFit, search: Search) -> Launch:
     deployment = search.find(search.words_of(fit))
     own = model.own_quantisation.format.name == fit.weights
     stored = None if own else search.checkpoint(fit.weights)
-    most = model.architecture.max_positions
+    most, rotary = model.architecture.max_positions, model.architecture.rotary
     is_stated = bool(load.input_cv or load.output_cv or search.question.states_spread)
     tail = longest_request(load, is_stated=is_stated)
     if search.question.own_gpus is not None and not is_stated:  # whoever sits at the machine may use all that fits
@@ -57,6 +57,7 @@ def launch_of(fit: DeploymentFit, search: Search) -> Launch:
             servers=fit.servers_per_replica,
             has_own_head=model.architecture.draft_layers > 0,
             own_code=model.architecture.own_code,
+            rotary=rotary if rotary is not None and rotary.factor is not None else None,
             host=host_architecture(gpu),
         )
     )

@@ -26,11 +26,12 @@ from capplan.llm.core.fleet.token_load import TokenLoad
 from capplan.llm.core.quantisation import half_note
 from capplan.llm.core.search.disaggregation import disaggregated_fits
 from capplan.llm.core.search.rescue import advice, near_misses, with_rescues
-from capplan.llm.core.search.room import check_length
+from capplan.llm.core.search.room import SHORTER
 from capplan.llm.core.search.search import DEFAULT_ENGINES, ReplicaSizing, Search, SearchSpace
 from capplan.llm.core.serving.asked import Statistic, drafting_words
 from capplan.llm.core.sharding import ShardingChoice
 from capplan.llm.core.tensors import count_active_parameters, count_parameters
+from capplan.llm.core.yarn import check_length
 from capplan.units import counted
 
 MOST_SIMULATED = 24
@@ -52,7 +53,7 @@ _TWO_SERVERS = ShardingChoice(tensor=(8,), pipeline=(2, 4))
 def plan_deployments(search: Search) -> DeploymentPlan:
     """Judge every deployment that a question names, and rank those that carry the load."""
     question, architecture = search.question, search.model.architecture
-    check_length(architecture, question.load.input_len + question.load.output_len)
+    check_length(architecture, question.load.input_len + question.load.output_len, what=SHORTER)
     judged = {words: search.judge(words) for words in search.candidates()}
     judged |= _over_servers(search, judged)
     settled = _settle(search, judged)

@@ -3,11 +3,11 @@
 from collections.abc import Callable
 from dataclasses import replace
 
-from capplan.errors import CapplanError, UsageError
-from capplan.llm.core.architecture import Architecture
+from capplan.errors import CapplanError
 from capplan.llm.core.deployment import NamedDeployment, ServingDeployment
 from capplan.llm.core.serving.asked import Speculation
 from capplan.llm.core.serving.service import BENCHMARK_SPREAD, Demand
+from capplan.llm.core.yarn import check_length
 
 Find = Callable[[NamedDeployment], ServingDeployment]
 """What finds the deployment that words name."""
@@ -29,6 +29,9 @@ class OversizeError(CapplanError):
     def __init__(self, message: str, tensor: int | None) -> None:
         super().__init__(message)
         self.tensor = tensor
+
+
+SHORTER = "shorten ⟨input-len⟩ or ⟨output-len⟩"
 
 
 def served_demand(
@@ -55,20 +58,10 @@ def served_demand(
     )
 
 
-def check_length(architecture: Architecture, tokens: float) -> None:
-    """Raise if a request is longer than a model allows."""
-    longest = architecture.max_positions
-    if longest is not None and tokens > longest:
-        raise UsageError(
-            f"{architecture.name} handles at most {longest} tokens; {tokens:.0f} of prompt and answer are more: "
-            "shorten ⟨input-len⟩ or ⟨output-len⟩."
-        )
-
-
 def room_of(find: Find, words: NamedDeployment, *, input_len: float, output_len: float, held_len: float) -> float:
     """Return how many sequences a deployment holds, after a check that it holds one and handles its length."""
     deployment, tokens = find(words), input_len + output_len
-    check_length(deployment.model.architecture, tokens)
+    check_length(deployment.model.architecture, tokens, what=SHORTER)
     capacity = deployment.sequences_that_fit(held_len)
     if capacity >= 1:
         return capacity

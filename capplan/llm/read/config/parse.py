@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import Any
 
 from capplan.errors import UnknownNameError
-from capplan.llm.core.architecture import Architecture, DraftHead, Layer, VisionTower
+from capplan.llm.core.architecture import Architecture, DraftHead, Layer, RotaryPositions, VisionTower
 from capplan.llm.core.drafting import EAGLE3_STATES, joined
 from capplan.llm.core.layers import (
     Attention,
@@ -87,6 +87,7 @@ def parse_config(config: Mapping[str, Any], *, name: str, where: str | None = No
         state_bytes=_state_bytes(fields, layers),
         own_code=traits.own_code,
         draft_head=draft_head,
+        rotary=_rotary(fields, traits) if traits.rotary else None,
         ignored_fields=refuse_unread(fields),
     )
 
@@ -280,6 +281,18 @@ def _longest(fields: Fields) -> int | None:
     if not isinstance(factor, int | float) or not 1 <= factor <= 1024:
         return stated
     return max(stated, int(original * factor)) if original else stated
+
+
+def _rotary(fields: Fields, traits: Traits) -> RotaryPositions | None:
+    """Return the positions that YaRN can stretch: those of one plain rotary embedding of all layers."""
+    parameters, longest = fields.object("rope_parameters"), fields.optional_size(*_POSITIONS)
+    if longest is None or traits.local_rope or fields.object("rope_scaling") is not None:
+        return None
+    if parameters is not None and parameters.raw("rope_type") not in (None, "default"):
+        return None
+    kept = ((name, (parameters or fields).raw(name)) for name in ("rope_theta", "partial_rotary_factor"))
+    settings = tuple((name, value) for name, value in kept if isinstance(value, int | float))
+    return RotaryPositions(trained=traits.trained_positions.get(str(longest), longest), settings=settings)
 
 
 def _rope_rows(fields: Fields, root: Fields, traits: Traits) -> int:

@@ -70,7 +70,8 @@ class Traits:
     experts beyond the others'. `head_gate` says that latent attention has a
     gate per head, `joins_streams` that residual streams are joined by learned weights, `full_rank_gates` that Kimi's
     delta attention projects its gates directly.
-    `own_code` says that engines run code of the checkpoint's repository.
+    `own_code` says that engines run code of the checkpoint's repository. `trained_positions` are those of the training
+    by those that the configuration states, where they differ.
     """
 
     qkv_bias: bool | None = None
@@ -107,6 +108,7 @@ class Traits:
     joins_streams: bool = False
     full_rank_gates: bool = False
     own_code: bool = False
+    trained_positions: Mapping[str, int] = field(default_factory=dict)
     defaults: Mapping[str, Any] = field(default_factory=dict)
 
 
