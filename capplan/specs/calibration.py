@@ -220,11 +220,7 @@ def load_engines() -> dict[str, EngineCalibration]:
 
 
 def dump_engines(engines: Mapping[str, EngineCalibration]) -> str:
-    """Write the calibrations of engines as YAML, numbers to four significant digits.
-
-    Args:
-        engines: the calibrations by the framework's name; the same ones give the same text.
-    """
+    """Write the calibrations of engines as YAML, numbers to four significant digits."""
     return dump_yaml({"schema_version": _ENGINE_FILE.version, "engines": as_plain(engines)}, digits=4)
 
 

@@ -31,9 +31,6 @@ _FLAG = re.compile(r"--([A-Za-z][\w.-]*)(?:=(.*))?", re.DOTALL)
 def read_foreign(path: Path) -> dict[str, str]:
     """Return the values of a file by their paths of keys, as text: true, false, none, numbers, lists with commas.
 
-    Args:
-        path: A file whose suffix says how it is written.
-
     Raises:
         SpecError: It cannot be read, is of another kind, or is too large.
     """

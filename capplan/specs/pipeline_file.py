@@ -42,23 +42,14 @@ def known_names() -> tuple[str, ...]:
 
 
 def known_file(name: str) -> Path:
-    """Return the file of a pipeline that comes with capplan.
-
-    Raises:
-        UnknownNameError: there is none of this name.
-    """
+    """Return the file of a pipeline that comes with capplan."""
     if name not in known_names():
         raise UnknownNameError("pipeline", name, known_names(), hint="A file of your own ends in .pipeline.yaml.")
     return _KNOWN / f"{name}{SUFFIXES[0]}"
 
 
 def read_pipeline(path: Path) -> Pipeline:
-    """Read a pipeline's file.
-
-    Raises:
-        SpecFileError: the file cannot be read, is not strict YAML, or states what is not known; all that is wrong.
-        UsageError: an expression is refused.
-    """
+    """Read a pipeline's file."""
     tree = read_yaml(path)
     checker = Checker(str(path), "")
     checker.unknown_keys(tree, _KEYS, "")
@@ -147,15 +138,7 @@ def _settings(checker: Checker, given: Tree, where: str) -> dict[str, Any]:
 
 
 def with_part_settings(pipeline: Pipeline, given: Mapping[str, object]) -> Pipeline:
-    """Return a pipeline whose parts run as a question states.
-
-    Args:
-        pipeline: the pipeline.
-        given: values by PART.KEY, or by KEY for all parts; the keys are those of a file's parts.
-
-    Raises:
-        UsageError: there is no such part or key, or a value is refused.
-    """
+    """Return a pipeline whose parts run as a question states."""
     names = [part.name for part in pipeline.parts]
     changes: dict[str, dict[str, Any]] = {name: {} for name in names}
     for key, value in sorted(given.items(), key=lambda item: "." in item[0]):  # those of one part come last
@@ -218,11 +201,7 @@ def _word(checker: Checker, tree: Tree, key: str, members: type[Word], *, prefix
 
 
 def settings_of(given: Mapping[str, Any]) -> dict[str, int | float]:
-    """Return the values of parameters that a question sets.
-
-    Raises:
-        UsageError: one is not a number.
-    """
+    """Return the values of parameters that a question sets."""
     settings: dict[str, int | float] = {}
     for name, value in given.items():
         if isinstance(value, bool):

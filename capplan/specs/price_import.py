@@ -132,14 +132,7 @@ def import_quotes(
 
 
 def read_rows_of(export: Export, names: GpuNames, *, source: str, currency: str | None = None) -> "_Rows":
-    """Return the quotes of an export, and by reason how many of its rows are left out.
-
-    Args:
-        export: The export.
-        names: The names of GPUs.
-        source: What the export is called where its prices stand.
-        currency: As in `import_quotes`.
-    """
+    """Return the quotes of an export, and by reason how many of its rows are left out."""
     table = _Rows(names=names, exchange=ConversionRates(currency), source=source, kind=export.kind)
     for found in export.rows:
         if isinstance(found, LeftOut):

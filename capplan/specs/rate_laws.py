@@ -116,12 +116,7 @@ def load_software_support() -> SoftwareSupport:
 
 
 def dump_rate_laws(laws: RateLaws, origins: tuple[LawsOrigin, ...]) -> str:
-    """Write laws as YAML, numbers to five significant digits; the same ones give the same text.
-
-    Args:
-        laws: what holds across GPUs.
-        origins: the data and the commands; every section must have one.
-    """
+    """Write laws as YAML, numbers to five significant digits; the same ones give the same text."""
     sustained = laws.sustained
     document = {
         "schema_version": SCHEMA_VERSION,

@@ -112,12 +112,6 @@ def _parsed(name: str, text: str) -> Tree:
 def read_versioned(path: Path, *, what: str, version: int, shown: str | None = None) -> Tree:
     """Read a file of a schema's version, and return what it holds besides the version.
 
-    Args:
-        path: the file.
-        what: what such a file is, with its article, for messages.
-        version: the version that this program reads.
-        shown: how messages name the file.
-
     Raises:
         SpecError: it cannot be read, is not strict YAML, or is of another schema.
     """
@@ -141,12 +135,7 @@ def stated_number(row: object, key: str, where: str, *, low: float, high: float)
 
 
 def dump_yaml(document: Tree, *, digits: int | None = None) -> str:
-    """Write a document as YAML; the same one gives the same text.
-
-    Args:
-        document: what is written, its keys in this order.
-        digits: significant digits of fractions; None for all.
-    """
+    """Write a document as YAML; the same one gives the same text."""
     plain = document if digits is None else rounded_numbers(document, digits)
     return yaml.safe_dump(plain, sort_keys=False, allow_unicode=True, width=120, default_flow_style=None)
 

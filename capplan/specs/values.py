@@ -168,10 +168,6 @@ class RecordFile(RecordRules, Generic[Record]):
     def load(self, path: Path | None = None, **read: object) -> Record:
         """Read a whole file as one record.
 
-        Args:
-            path: A file of the user's; None for the shipped one.
-            read: Fields that the file does not hold.
-
         Raises:
             SpecError: The file is missing, not strict YAML, of another schema, or holds unknown, missing or wrong
                 values; the message lists all of them.

@@ -7,7 +7,7 @@ from math import ceil, floor, inf
 from capplan.core.engine_names import Engine
 from capplan.errors import UnknownNameError
 from capplan.llm.core.architecture import Architecture, Layer
-from capplan.llm.core.layers import Attention, CompressedAttention, GatedDeltaNet, LatentAttention, Mamba2
+from capplan.llm.core.layers import Attention, CompressedAttention, GatedDeltaNet, LatentAttention, Mamba2, ShortConv
 from capplan.llm.core.sharding import Sharding, stage_layers
 
 INDEXER_BYTES_PER_TOKEN = 132.0
@@ -128,6 +128,8 @@ def layer_caches(layer: Layer, tensor: int, element_bytes: float, state_bytes: f
         case Mamba2() as mixer:
             state = state_bytes * mixer.heads * mixer.head_dim * mixer.state_dim
             return (LayerCache(state_bytes=(state + _conv_bytes(mixer)) / tensor),)
+        case ShortConv() as mixer:
+            return (LayerCache(state_bytes=_conv_bytes(mixer) / tensor),)
         case None:
             return ()
 
@@ -144,7 +146,7 @@ def compressed_row_bytes(mixer: CompressedAttention, element_bytes: float) -> fl
     return straight * element_bytes + 2.0 * mixer.rope_dim + ceil(straight / 64 / 8) * 8
 
 
-def _conv_bytes(mixer: GatedDeltaNet | Mamba2) -> float:
+def _conv_bytes(mixer: GatedDeltaNet | Mamba2 | ShortConv) -> float:
     """Return the 16-bit inputs that the short convolution keeps. [bytes]"""
     return 2.0 * mixer.conv_channels * (mixer.conv_kernel - 1)
 

@@ -32,7 +32,7 @@ class Attention:
     the hidden state, so that queries, keys and values have twice as many inputs (EAGLE-3).
     A layer with an `indexer` reads only the tokens of the blocks that it selects (MiniMax-M3).
     `query_norm` and `key_norm` are the parameters of the norms on queries and keys; `sinks` counts learned
-    attention-sink logits.
+    attention-sink logits. `head_gate` scales the output of each head by a projection of the hidden state.
     """
 
     query_heads: int
@@ -51,6 +51,7 @@ class Attention:
     kv_owner: int | None = None
     indexer: Indexer | None = None
     joins_embedding: bool = False
+    head_gate: bool = False
 
     def mean_keys(self, sequence: int) -> float:
         """Return the keys that a causal token attends to, in the mean over the tokens of a sequence.
@@ -143,13 +144,14 @@ class GatedDeltaNet:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mamba2:
-    """A Mamba-2 state-space layer: a constant state per sequence, no KV cache."""
+    """A Mamba-2 state-space layer: a constant state per sequence, no KV cache; the gated output may be normed."""
 
     heads: int
     head_dim: int
     state_dim: int
     groups: int
     conv_kernel: int
+    gate_norm: bool = True
 
     @property
     def inner_dim(self) -> int:
@@ -162,7 +164,16 @@ class Mamba2:
         return self.inner_dim + 2 * self.groups * self.state_dim
 
 
-Mixer = Attention | LatentAttention | CompressedAttention | GatedDeltaNet | Mamba2
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShortConv:
+    """A gated short convolution (LFM2): the latest inputs of a sequence are its state, and there is no KV cache."""
+
+    conv_channels: int
+    conv_kernel: int
+    bias: bool = False
+
+
+Mixer = Attention | LatentAttention | CompressedAttention | GatedDeltaNet | Mamba2 | ShortConv
 """What mixes information between tokens."""
 
 

@@ -20,7 +20,7 @@ from capplan.llm.core.engines import (
     vllm_step_limits,
 )
 from capplan.llm.core.kv import kv_element_bytes, state_element_bytes
-from capplan.llm.core.layers import Attention, CompressedAttention, GatedDeltaNet, LatentAttention
+from capplan.llm.core.layers import Attention, CompressedAttention, GatedDeltaNet, LatentAttention, ShortConv
 from capplan.llm.core.memory import Deployment, ServingMemory, StageMemory, divide_memory
 from capplan.llm.core.model_query import LanguageModel
 from capplan.llm.core.quantisation import Quantisation, half_note
@@ -207,7 +207,7 @@ def _split_refusal(request: StatedDeployment) -> str | None:
             case Attention() as mixer:
                 if mixer.query_norm > mixer.key_dim:
                     return "does not divide norms over all heads"
-            case None | GatedDeltaNet():
+            case None | GatedDeltaNet() | ShortConv():
                 continue
             case _:
                 return "divides neither latent attention nor states of Mamba"

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from capplan.core.gpus.spec import GpuSpec
 from capplan.core.weights import WeightFormat
 from capplan.llm.core.architecture import Architecture
-from capplan.llm.core.layers import GatedDeltaNet, LatentAttention, Mamba2
+from capplan.llm.core.layers import GatedDeltaNet, LatentAttention, Mamba2, ShortConv
 from capplan.llm.core.tensors import Tensor, WeightRole
 
 MATRIX_ROLES = frozenset(
@@ -49,7 +49,7 @@ def default_roles(architecture: Architecture, weights: WeightFormat) -> frozense
     """
     mixers = [layer.mixer for layer in architecture.layers]
     latent = any(isinstance(mixer, LatentAttention) for mixer in mixers)
-    linear = any(isinstance(mixer, GatedDeltaNet | Mamba2) for mixer in mixers)
+    linear = any(isinstance(mixer, GatedDeltaNet | Mamba2 | ShortConv) for mixer in mixers)
     if weights.name == "mxfp4" and architecture.is_moe:
         return frozenset({WeightRole.EXPERT})
     if weights.name.startswith(("int4", "awq", "gptq")) and latent and architecture.is_moe:

@@ -14,6 +14,7 @@ from capplan.llm.core.layers import (
     LatentAttention,
     Mamba2,
     Mixer,
+    ShortConv,
 )
 
 GPUS_PER_SERVER = 8
@@ -138,6 +139,9 @@ def _mixer_refusal(mixer: Mixer, tensor: int) -> str | None:
                 return f"it does not divide the {mixer.heads} Mamba heads"
             if mixer.groups % tensor and tensor % mixer.groups:
                 return f"it neither divides the {mixer.groups} Mamba groups nor is a multiple of them"
+        case ShortConv():
+            if mixer.conv_channels % tensor:
+                return f"it does not divide the {mixer.conv_channels} channels of short convolutions"
     return None
 
 

@@ -19,6 +19,7 @@ from capplan.llm.core.layers import (
     LatentAttention,
     Mamba2,
     Mixer,
+    ShortConv,
 )
 
 
@@ -98,6 +99,9 @@ def _attention_tensors(attention: Attention, hidden: int) -> Iterator[Tensor]:
     if attention.qkv_bias:
         yield from _vector("qkv bias", queries + (keys + values if owns_cache else 0), split=Split.OUTPUTS)
     yield from _vector("o bias", hidden if attention.output_bias else 0)
+    if attention.head_gate:
+        heads = attention.query_heads
+        yield _matrix("gate", WeightRole.ATTENTION, hidden, heads, Split.OUTPUTS, "gate", heads=heads)
     yield from _vector("q norm", attention.query_norm)
     yield from _vector("k norm", attention.key_norm if owns_cache else 0)
     yield from _vector("sinks", attention.sinks, split=Split.OUTPUTS)
@@ -221,7 +225,16 @@ def _mamba_tensors(mixer: Mamba2, hidden: int) -> Iterator[Tensor]:
     )
     yield _matrix("out", role, inner, hidden, Split.INPUTS, "out", heads=mixer.heads)
     yield from _vector("decay", 3 * mixer.heads, split=Split.OUTPUTS)
-    yield from _vector("gate norm", inner, split=Split.OUTPUTS)
+    yield from _vector("gate norm", inner if mixer.gate_norm else 0, split=Split.OUTPUTS)
+
+
+def _conv_tensors(mixer: ShortConv, hidden: int) -> Iterator[Tensor]:
+    """Yield the projection to two gates and the input, the convolution of each channel, and the projection back."""
+    width, role = mixer.conv_channels, WeightRole.LINEAR_ATTENTION
+    yield _matrix("in", role, hidden, 3 * width, Split.OUTPUTS, "in")
+    yield Tensor(name="conv", role=WeightRole.CONVOLUTION, inputs=mixer.conv_kernel, outputs=width, split=Split.OUTPUTS)
+    yield _matrix("out", role, width, hidden, Split.INPUTS, "out")
+    yield from _vector("conv biases", 4 * width + hidden if mixer.bias else 0)
 
 
 def _block_tensors(
@@ -275,14 +288,12 @@ def _mixer_tensors(mixer: Mixer, hidden: int) -> Iterator[Tensor]:
             return _delta_tensors(mixer, hidden)
         case Mamba2():
             return _mamba_tensors(mixer, hidden)
+        case ShortConv():
+            return _conv_tensors(mixer, hidden)
 
 
 def layer_tensors(layer: Layer, *, hidden_dim: int) -> tuple[Tensor, ...]:
-    """List the weights of one layer.
-
-    Args:
-        hidden_dim: Width of the model. [elements]
-    """
+    """List the weights of one layer."""
     tensors: list[Tensor] = []
     if layer.mixer is not None:
         tensors += _mixer_tensors(layer.mixer, hidden_dim)

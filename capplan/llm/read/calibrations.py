@@ -191,9 +191,6 @@ dump_time_calibration = _TIMES.dump
 def load_time_calibration(path: Path | None = None) -> LlmCalibration:
     """Read the shipped calibration of step times, or a user's own.
 
-    Args:
-        path: A file that `capplan llm fit` wrote, None for the shipped one.
-
     Raises:
         SpecError: The file is missing, not strict YAML, of another schema, or holds unknown, missing or wrong values.
     """

@@ -59,15 +59,7 @@ def file_forms() -> FileForms:
 
 
 def read_training_files(paths: Sequence[Path], *, framework: str | None = None) -> tuple[StatedFile, ...]:
-    """Read files of frameworks, and those of DeepSpeed that they name beside them.
-
-    Args:
-        paths: The files.
-        framework: Whose they are, where their keys do not tell.
-
-    Raises:
-        SpecError: A file cannot be read, or is of no framework that is known.
-    """
+    """Read files of frameworks, and those of DeepSpeed that they name beside them."""
     found: list[StatedFile] = []
     for path in paths:
         stated = _read(path, framework)

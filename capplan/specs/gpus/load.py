@@ -256,12 +256,6 @@ def build_spec(
 ) -> GpuSpec:
     """Complete a sheet from its architecture and its full-power sibling.
 
-    Args:
-        sheet: what a spec file states.
-        architectures: all designs, by id.
-        sheets: all sheets, of which one may be the full-power card of this one.
-        usable_shares: what share of the printed memory torch reports, by kind of memory.
-
     Raises:
         SpecFileError: a required key is missing, or a name leads nowhere.
     """
@@ -374,14 +368,7 @@ KINDS = (AMD, GDDR, GDDR_ECC, HBM, SHARED)
 
 
 def memory_kind(*, segment: Segment | None, vendor: str, memory_type: str, ecc: str | None) -> str:
-    """Name the kind of memory that decides what share a driver leaves.
-
-    Args:
-        segment: the market that the GPU is made for.
-        vendor: who makes it.
-        memory_type: as printed, such as GDDR6; empty where that is unknown.
-        ecc: "default" where error correction takes a part of the memory unasked.
-    """
+    """Name the kind of memory that decides what share a driver leaves."""
     if segment is Segment.CPU:
         return CPU
     if vendor == "AMD":

@@ -49,9 +49,6 @@ def read_microbench(path: Path) -> tuple[MicrobenchRow, ...]:
 
     Rows of other kinds are left out, as are constant inputs, power sweeps, high percentiles of shapes, and 16-bit
     products that accumulate in 16 bits.
-
-    Raises:
-        UsageError: the file cannot be read or lacks columns.
     """
     table = read_rows(path, required=sorted(COLUMNS), what="a table of microbenchmarks")
     return tuple(_usable(table, path))
@@ -103,17 +100,7 @@ def _kind(cells: Mapping[str, str]) -> Microbenchmark | None:
 def import_microbench(
     rows: Sequence[MicrobenchRow], *, known: Mapping[str, GpuSpec], folder: Path, retrieved: date
 ) -> ImportedMicrobenchmarks:
-    """Write the `measured:` block of each GPU into its file in a folder; a file that exists keeps everything else.
-
-    Args:
-        rows: what `read_microbench` read.
-        known: GPUs by id; rows of others are left out and named.
-        folder: built-in specs or a folder of own ones; it is made where it is missing.
-        retrieved: the day on which the sources were read.
-
-    Raises:
-        UsageError: the folder or a file in it cannot be written.
-    """
+    """Write the `measured:` block of each GPU into its file in a folder; a file that exists keeps everything else."""
     summaries: Summaries = summarise([row for row in rows if not _is_emulated(row, known.get(row.gpu))])
     written = []
     try:

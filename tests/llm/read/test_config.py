@@ -6,9 +6,12 @@ from pathlib import Path
 
 import pytest
 
+import capplan
 from capplan.errors import CapplanError
+from capplan.llm.core.kv import stage_cache
 from capplan.llm.core.layers import Attention
 from capplan.llm.core.model_query import LanguageModel, kv_bytes_per_token
+from capplan.llm.core.sharding import Sharding
 from capplan.llm.core.tensors import WeightRole, all_tensors, count_active_parameters, count_parameters
 from capplan.llm.read.config import traits
 from capplan.llm.read.config.parse import parse_config
@@ -136,6 +139,39 @@ def test_every_fourth_layer_of_qwen3_next_has_a_cache(change):
     assert full_attention_layers(config) == list(range(3, 48, 4))
     model = LanguageModel(architecture=parse_config(config, name="next"), dtype="bf16", quantisation=None, source="")
     assert kv_bytes_per_token(model) == 12 * 2 * 2 * 256 * 2 == 24_576
+
+
+def catalogued(name):
+    entry = json.loads((Path(capplan.__file__).parent / "llm_models" / f"{name}.json").read_text())
+    return parse_config(entry["config"], name=name)
+
+
+@pytest.mark.parametrize(
+    ("name", "token_bytes", "state_bytes"),
+    [
+        # six layers of attention keep keys and values of 8 heads of 64 in 16 bits; the convolutions of the ten (or
+        # eighteen) others keep two inputs of 2,048 (1,024) channels
+        ("lfm2-1.2b", 6 * 2 * 8 * 64 * 2, 10 * 2048 * 2 * 2),
+        ("lfm2-350m", 6 * 2 * 8 * 64 * 2, 10 * 1024 * 2 * 2),
+        ("lfm2-8b-a1b", 6 * 2 * 8 * 64 * 2, 18 * 2048 * 2 * 2),
+        # 144 KiB a token and 153,206,784 bytes a sequence, states in 16 bits: another tool's test of the published
+        # configuration, which derives 3·5120·2 + 4096·256·2 a layer
+        ("falcon-h1-34b-instruct", 144 * 1024, 153_206_784),
+        # 36 layers with 2 heads of 64; [1792, 3] inputs and a state of [24, 64, 128] each
+        ("falcon-h1-0.5b-instruct", 36 * 2 * 2 * 64 * 2, 36 * (1792 * 3 * 2 + 24 * 64 * 128 * 2)),
+    ],
+)
+def test_caches_and_states_of_hybrid_models_are_those_derived_by_hand(name, token_bytes, state_bytes):
+    kept = stage_cache(catalogued(name), sharding=Sharding(), element_bytes=2.0, state_bytes=2.0)
+    assert (kept.bytes_per_token, kept.state_bytes) == (token_bytes, state_bytes)
+
+
+def test_windows_of_step_bound_what_a_long_sequence_keeps():
+    # 33 layers keep 512 tokens and 12 all: 0.2896 of what 45 full layers would keep at 16,384 tokens, as NVIDIA's
+    # aiconfigurator asserts for the published configuration; 8 heads of 128, keys and values in 16 bits
+    kept = stage_cache(catalogued("step-3.7-flash"), sharding=Sharding(), element_bytes=2.0)
+    assert kept.sequence_bytes(16_384) == (33 * 512 + 12 * 16_384) * 2 * 8 * 128 * 2
+    assert {layer.mixer.query_heads for layer in catalogued("step-3.7-flash").layers} == {64, 96}
 
 
 def test_another_interval_and_a_list_of_layers_are_followed():

@@ -79,6 +79,13 @@ CASES: list[tuple[str, dict[str, Any]]] = [
     ("granitemoehybrid", published("granite-4.0-h-small")),
     ("minimax_m3_vl_text", {**MOE, **BLOCKS, "mlp_layer_types": ["dense"] + ["sparse"] * 5,
                             "layer_types": ["full_attention"] + ["minimax_m3_sparse"] * 5}),
+    ("lfm2", {"layer_types": ["conv", "conv", "full_attention"] * 2}),
+    ("lfm2", {"full_attn_idxs": [2, 5], "block_auto_adjust_ff_dim": False, "conv_bias": True, "conv_L_cache": 4}),
+    ("lfm2_moe", {**MOE, "num_dense_layers": 2, "layer_types": ["conv", "conv", "full_attention"] * 2}),
+    ("lfm3", {"head_dim": 32}),
+    ("lfm3", {"head_dim": 32, "use_sandwich_norm": False, "use_attention_gate": False}),
+    ("falcon_h1", {"mamba_n_heads": 16, "mamba_d_head": 32, "mamba_d_ssm": 512}),
+    ("falcon_h1", {"mamba_n_heads": 16, "mamba_d_head": 32, "mamba_d_ssm": 512, "mamba_rms_norm": True}),
     ("llama", {"attention_bias": True, "mlp_bias": True}),
     ("hunyuan_v1_dense", {"head_dim": 32}),
     ("gemma4_text", {"hidden_size_per_layer_input": 0}),
@@ -120,6 +127,28 @@ def test_parameters_are_those_of_transformers(family, changes):
     buffers = sum(each.numel() for name, each in model.named_buffers() if name.endswith(stored))
     expected = sum(each.numel() for each in model.parameters()) + buffers
     assert count_parameters(parse_config(config.to_dict(), name=family)) == expected
+
+
+def test_step_has_other_heads_in_windowed_layers_and_lists_drafting_layers_too():
+    import torch
+    from transformers.models.step3p7.configuration_step3p7 import Step3p7TextConfig
+    from transformers.models.step3p7.modeling_step3p7 import Step3p7TextModel
+
+    published = {
+        **SMALL, "model_type": "step3p5", "head_dim": 32, "moe_num_experts": 8, "moe_top_k": 2,
+        "moe_intermediate_size": 96, "share_expert_dim": 64, "sliding_window": 32, "num_nextn_predict_layers": 2,
+        "layer_types": ["full_attention", "sliding_attention"] * 4, "moe_layers_enum": "2,3,4,5",
+        "attention_other_setting": {"num_attention_heads": 12, "num_attention_groups": 4, "head_dim": 32},
+        "num_attention_groups": 4,
+    }  # fmt: skip
+    config = Step3p7TextConfig(**published)
+    with torch.device("meta"):
+        model = Step3p7TextModel(config)
+    corrections = sum(each.numel() for name, each in model.named_buffers() if name.endswith("correction_bias"))
+    head = 1000 * 256  # the output head is beside the text model
+    expected = sum(each.numel() for each in model.parameters()) + corrections + head
+    for stated in (published, config.to_dict()):
+        assert count_parameters(parse_config(stated, name="step")) == expected
 
 
 def test_most_families_are_compared():

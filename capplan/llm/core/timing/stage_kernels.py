@@ -10,7 +10,15 @@ from functools import lru_cache
 
 from capplan.llm.core.architecture import Architecture, Layer
 from capplan.llm.core.kv import INDEXER_BYTES_PER_TOKEN, compressed_row_bytes
-from capplan.llm.core.layers import Attention, CompressedAttention, Experts, GatedDeltaNet, LatentAttention, Mamba2
+from capplan.llm.core.layers import (
+    Attention,
+    CompressedAttention,
+    Experts,
+    GatedDeltaNet,
+    LatentAttention,
+    Mamba2,
+    ShortConv,
+)
 from capplan.llm.core.quantisation import Quantisation
 from capplan.llm.core.sharding import HostOffload, Sharding
 from capplan.llm.core.tensors import Split, Tensor, WeightRole, layer_tensors
@@ -269,6 +277,10 @@ class _Lister:
             yield StateKernel(
                 sequence_bytes=self.formats.state_bytes * elements, token_flops=flops, prompt_flops=flops, count=count
             )
+        if isinstance(mixer, ShortConv):
+            flops = 2.0 * mixer.conv_channels * mixer.conv_kernel / tensor
+            state = 2.0 * mixer.conv_channels * (mixer.conv_kernel - 1) / tensor
+            yield StateKernel(sequence_bytes=state, token_flops=flops, prompt_flops=flops, count=count)
         if isinstance(mixer, Mamba2):
             elements = mixer.inner_dim * mixer.state_dim / tensor
             within = _BLOCK * (mixer.groups * mixer.state_dim + mixer.inner_dim) / tensor

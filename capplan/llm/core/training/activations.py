@@ -16,6 +16,7 @@ from capplan.llm.core.layers import (
     GatedDeltaNet,
     LatentAttention,
     Mamba2,
+    ShortConv,
 )
 from capplan.llm.core.training.job import AttentionImplementation, Compute, Method, Recompute, TrainingJob
 
@@ -142,6 +143,8 @@ def _mixer(layer: Layer, job: TrainingJob) -> tuple[float, float, float]:
         case Mamba2():
             inner = mixer.inner_dim
             return _HALF * (2 * mixer.conv_channels + 4 * inner), 0.0, mixer.conv_channels + inner + hidden
+        case ShortConv():  # gates and input, their product, the convolution's output and the gated output
+            return _HALF * 6 * mixer.conv_channels, 0.0, 3 * mixer.conv_channels + hidden
 
 
 def _scores(heads: int, job: TrainingJob, window: int | None) -> float:

@@ -15,7 +15,15 @@ from capplan.core.gpus.rate_laws import RateLaws, copy_share, half_peak, half_sh
 from capplan.core.gpus.spec import GpuSpec, Microbenchmark, PeakKind
 from capplan.errors import UsageError
 from capplan.llm.core.architecture import Layer
-from capplan.llm.core.layers import Attention, CompressedAttention, Experts, GatedDeltaNet, LatentAttention, Mamba2
+from capplan.llm.core.layers import (
+    Attention,
+    CompressedAttention,
+    Experts,
+    GatedDeltaNet,
+    LatentAttention,
+    Mamba2,
+    ShortConv,
+)
 from capplan.llm.core.tensors import Split, WeightRole, layer_tensors
 from capplan.llm.core.training.job import (
     AttentionImplementation,
@@ -452,6 +460,8 @@ def _attention_flops(layer: Layer, job: TrainingJob) -> tuple[float, float]:
             return 2.0 * queries * inner * (mixer.key_dim * 2 + 128) / layout.tensor, 0.0
         case Mamba2():
             return 2.0 * queries * mixer.inner_dim * (mixer.state_dim * 2 + 128) / layout.tensor, 0.0
+        case ShortConv():
+            return 2.0 * queries * mixer.conv_channels * mixer.conv_kernel / layout.tensor, 0.0
         case None:
             return 0.0, 0.0
     of_one_key = 2.0 * queries * mixer.query_heads * width / layout.tensor
@@ -474,7 +484,7 @@ def _stream_bytes(layer: Layer, job: TrainingJob) -> float:
             elements += 4.0 * layer.mixer.query_heads * (layer.mixer.nope_dim + layer.mixer.rope_dim) / layout.tensor
         case CompressedAttention():
             elements += 4.0 * layer.mixer.query_heads * layer.mixer.head_dim / layout.tensor
-        case GatedDeltaNet() | Mamba2():
+        case GatedDeltaNet() | Mamba2() | ShortConv():
             elements += 8.0 * layer.mixer.conv_channels / layout.tensor
         case None:
             pass

@@ -10,12 +10,7 @@ LARGEST_SIZE = 1 << 31
 
 
 class Fields:
-    """The fields of one JSON object of a model configuration.
-
-    Args:
-        where: What error messages call the configuration, such as a file name.
-        defaults: Values of fields that the configuration leaves out because its family defines them.
-    """
+    """The fields of one JSON object of a model configuration."""
 
     def __init__(self, values: Mapping[str, Any], *, where: str, defaults: Mapping[str, Any] | None = None) -> None:
         self._values = {**(defaults or {}), **values}
@@ -135,12 +130,12 @@ class Fields:
         return Fields(value, where=f"{self.where}: {name}")
 
     def _per_layer(self, name: str, length: int) -> list[Any] | None:
-        value = self._get(name)
+        value, drafts = self._get(name), self._values.get("num_nextn_predict_layers")
         if value is None:
             return None
-        if not isinstance(value, Sequence) or isinstance(value, str) or len(value) != length:
+        if not isinstance(value, Sequence) or isinstance(value, str) or len(value) - length not in (0, drafts):
             raise self.error(f"{name} must be a list of {length} entries, one per layer")
-        return list(value)
+        return list(value)[:length]
 
 
 def _brief(value: object) -> str:

@@ -13,6 +13,7 @@ from capplan.llm.core.layers import (
     Mamba2,
     Mixer,
     Mlp,
+    ShortConv,
 )
 from capplan.llm.read.config.fields import Fields
 from capplan.llm.read.config.traits import KvHeads, QueryKeyNorm, Traits, UnusualModelError, Windows
@@ -20,16 +21,12 @@ from capplan.llm.read.config.traits import KvHeads, QueryKeyNorm, Traits, Unusua
 _WINDOW_NAMES = ("sliding_window", "sliding_window_size")
 _LAYER_KINDS = (
     "full_attention", "attention", "sliding_attention", "chunked_attention", "linear_attention", "mamba",
-    "deepseek_sparse_attention", "indexed_attention", "minimax_m3_sparse",
+    "conv", "deepseek_sparse_attention", "indexed_attention", "minimax_m3_sparse",
 )  # fmt: skip
 
 
 def read_mixers(fields: Fields, traits: Traits, *, layer_count: int) -> list[Mixer | None]:
-    """Return the mixer of every layer.
-
-    Raises:
-        SpecError: A field is missing, or a layer is of a kind that no formula covers.
-    """
+    """Return the mixer of every layer."""
     if fields.has("o_lora_rank"):
         return _compressed_mixers(fields, layer_count)
     kinds = _layer_kinds(fields, layer_count)
@@ -46,6 +43,9 @@ def read_mixers(fields: Fields, traits: Traits, *, layer_count: int) -> list[Mix
     for index, is_local in enumerate(local):
         if kinds is not None and kinds[index] in ("linear_attention", "mamba"):
             mixers.append(read_mamba(fields) if fields.has("mamba_n_heads") else _delta_net(fields))
+        elif kinds is not None and kinds[index] == "conv":
+            kernel, bias = fields.size("conv_L_cache"), fields.flag("conv_bias")
+            mixers.append(ShortConv(conv_channels=fields.size("hidden_size"), conv_kernel=kernel, bias=bias))
         elif kinds is not None and kinds[index] == "minimax_m3_sparse":
             # MiniMax-M3's selector of blocks; published configurations state it in an object with its own names.
             stated = fields.object("sparse_attention_config")
@@ -90,6 +90,9 @@ def _layer_kinds(fields: Fields, layer_count: int) -> list[str] | None:
         )
     interval = fields.optional_size("full_attention_interval", "layer_group_size")
     kinds = fields.words("layer_types", length=layer_count, known=_LAYER_KINDS) or _numbered(fields, layer_count)
+    if kinds is None and fields.has("full_attn_idxs"):
+        full = fields.indexes("full_attn_idxs", length=layer_count)
+        kinds = ["full_attention" if index in full else "conv" for index in range(layer_count)]
     sparse = fields.object("sparse_attention_config")
     if kinds is None and sparse is not None:
         marks = sparse.sizes("sparse_attention_freq", length=layer_count) or [1] * layer_count
@@ -117,6 +120,9 @@ def _numbered(fields: Fields, layer_count: int) -> list[str] | None:
     return ["full_attention" if index + 1 in full else "linear_attention" for index in range(layer_count)]
 
 
+_OF_LAYERS = {"head_dim", "num_attention_heads", "num_key_value_heads"}
+
+
 def _apply_layer_sizes(mixers: list[Mixer | None], fields: Fields, traits: Traits) -> None:
     """Apply the head sizes of single layers that `per_layer_config` states, as recent transformers write it."""
     stated = fields.object("per_layer_config")
@@ -126,13 +132,13 @@ def _apply_layer_sizes(mixers: list[Mixer | None], fields: Fields, traits: Trait
             continue
         index = int(name)  # transformers writes "05"
         mixer = mixers[index]
-        if not isinstance(mixer, Attention) or not sizes.names() <= {"head_dim", "num_key_value_heads"}:
-            raise sizes.error("sizes of single layers other than head_dim and num_key_value_heads are not covered")
+        if not isinstance(mixer, Attention) or not sizes.names() <= _OF_LAYERS:
+            raise sizes.error(f"sizes of single layers other than {', '.join(sorted(_OF_LAYERS))} are not covered")
         width = sizes.size("head_dim", default=mixer.key_dim)
         sized = _sized_attention(
             fields,
             traits,
-            query_heads=mixer.query_heads,
+            query_heads=sizes.size("num_attention_heads", default=mixer.query_heads),
             kv_heads=sizes.size("num_key_value_heads", default=mixer.kv_heads),
             key_dim=width,
             value_dim=width,
@@ -169,7 +175,7 @@ def _kv_heads(fields: Fields, traits: Traits, heads: int) -> int:
         return heads
     if traits.kv_heads is KvHeads.ONE_IF_MULTI_QUERY and not fields.flag("new_decoder_architecture"):
         return 1 if fields.flag("multi_query", default=True) else heads
-    return fields.size("num_key_value_heads", "num_kv_heads", default=heads)
+    return fields.size("num_key_value_heads", "num_kv_heads", "num_attention_groups", default=heads)
 
 
 def _sized_attention(
@@ -190,6 +196,8 @@ def _sized_attention(
         query_norm=query_norm,
         key_norm=key_norm,
         sinks=query_heads if traits.sinks else 0,
+        head_gate=traits.head_gate
+        and all(fields.flag(name, default=True) for name in ("use_attention_gate", "use_head_wise_attn_gate")),
     )
 
 
@@ -243,15 +251,18 @@ def _local_layers(fields: Fields, traits: Traits, *, layer_count: int, kinds: li
 
 
 def _windowed_attention(attention: Attention, window: int | None, fields: Fields, traits: Traits) -> Attention:
-    """Return a layer with a window, which may have head sizes of its own (MiMo-V2)."""
-    if fields.has("swa_num_key_value_heads"):
+    """Return a layer with a window, which may have head sizes of its own (MiMo-V2, Step 3.5 and 3.7)."""
+    own, prefix = (fields, "swa_") if fields.has("swa_head_dim") else (fields.object("attention_other_setting"), "")
+    if own is not None:
+        width = own.size(f"{prefix}head_dim", default=attention.key_dim)
+        kv_heads = own.size(f"{prefix}num_key_value_heads", "num_attention_groups", default=attention.kv_heads)
         attention = _sized_attention(
             fields,
             traits,
-            query_heads=fields.size("swa_num_attention_heads"),
-            kv_heads=fields.size("swa_num_key_value_heads"),
-            key_dim=fields.size("swa_head_dim"),
-            value_dim=fields.size("swa_v_head_dim"),
+            query_heads=own.size(f"{prefix}num_attention_heads"),
+            kv_heads=kv_heads,
+            key_dim=width,
+            value_dim=own.size(f"{prefix}v_head_dim", default=width),
         )
     sinks = attention.query_heads if fields.flag("add_swa_attention_sink_bias") else attention.sinks
     return replace(attention, window=window, chunked=window is not None and traits.chunked, sinks=sinks)
@@ -408,11 +419,20 @@ def read_mamba(fields: Fields) -> Mamba2:
         state_dim=fields.size("ssm_state_size", "mamba_d_state"),
         groups=fields.size("n_groups", "mamba_n_groups"),
         conv_kernel=fields.size("conv_kernel", "mamba_d_conv"),
+        gate_norm=fields.flag("mamba_rms_norm", default=True),
     )
 
 
 _EXPERT_COUNTS = ("num_local_experts", "n_routed_experts", "num_experts", "moe_num_experts")
-_PER_TOKEN = ("num_experts_per_tok", "experts_per_token", "top_k_experts", "num_experts_per_token", "moe_k", "moe_topk")
+_PER_TOKEN = (
+    "num_experts_per_tok",
+    "experts_per_token",
+    "top_k_experts",
+    "num_experts_per_token",
+    "moe_k",
+    "moe_topk",
+    "moe_top_k",
+)
 _SHARED = ("n_shared_experts", "num_shared_experts", "moe_num_shared_experts")
 _OF_EXPERTS = (
     *_PER_TOKEN, *_SHARED, "moe_intermediate_size", "shared_expert_intermediate_size",
@@ -422,11 +442,7 @@ _OF_EXPERTS = (
 
 
 def read_mlps(fields: Fields, traits: Traits, *, layer_count: int) -> list[Mlp | None]:
-    """Return the MLP or the experts of every layer.
-
-    Raises:
-        SpecError: A field is missing or absurd.
-    """
+    """Return the MLP or the experts of every layer."""
     count = fields.optional_size(*_EXPERT_COUNTS, least=0) or 0
     if count <= 1 or fields.raw("enable_moe_block") is False:
         fields.understood(*_OF_EXPERTS)
@@ -453,6 +469,9 @@ def read_dense(fields: Fields, traits: Traits) -> DenseMlp:
         if traits.gated:
             raise fields.error("the configuration has no intermediate_size")
         width = 4 * hidden  # GPT-2, GPT-J and Falcon leave it out where it is four times the hidden width
+    if fields.flag("block_auto_adjust_ff_dim"):  # LFM2: two thirds, rounded up
+        share, unit = fields.raw("block_ffn_dim_multiplier") or 1.0, fields.size("block_multiple_of")
+        width = -(-int(share * int(2 * width / 3)) // unit) * unit
     stated_bias = fields.flag("mlp_bias", default=fields.flag("bias") or fields.flag("use_bias"))
     return DenseMlp(width=width, gated=traits.gated, bias=stated_bias if traits.mlp_bias is None else traits.mlp_bias)
 
@@ -486,7 +505,11 @@ def _shared_width(fields: Fields, traits: Traits, width: int) -> int:
     if traits.one_shared_expert:
         return width
     stated = fields.optional_size(
-        "shared_expert_intermediate_size", "moe_shared_expert_intermediate_size", "shared_intermediate_size", least=0
+        "shared_expert_intermediate_size",
+        "moe_shared_expert_intermediate_size",
+        "shared_intermediate_size",
+        "share_expert_dim",
+        least=0,
     )
     if stated is not None:
         fields.understood(*_SHARED)
@@ -504,7 +527,9 @@ def _routed_layers(fields: Fields, layer_count: int) -> list[bool]:
     marks = fields.sizes("moe_layer_freq", length=layer_count)
     if marks is not None:
         return [mark == 1 for mark in marks]
-    chosen = fields.raw("moe_layers")
+    chosen = fields.raw("moe_layers") or fields.raw("moe_layers_enum")
+    if isinstance(chosen, str):
+        chosen = [int(index) for index in chosen.split(",") if index.strip().isdecimal()]
     if isinstance(chosen, list):
         fields.understood("interleave_moe_layer_step")
         return [index in chosen for index in range(layer_count)]

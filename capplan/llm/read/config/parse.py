@@ -143,8 +143,9 @@ def _family(fields: Fields, root: Fields) -> str:
 
 def _tied(fields: Fields, root: Fields, traits: Traits) -> bool:
     for source in (fields, root):
-        if source.raw("tie_word_embeddings") is not None:
-            return source.flag("tie_word_embeddings")
+        for name in ("tie_embedding", "tie_word_embeddings"):
+            if source.raw(name) is not None:
+                return source.flag(name)
     return traits.tied
 
 
@@ -170,12 +171,16 @@ def _layers(fields: Fields, traits: Traits) -> tuple[Layer, ...]:
             else mlp
             for mixer, mlp in zip(mixers, mlps, strict=True)
         ]
-    return tuple(_layer(mixer, mlp, fields, traits) for mixer, mlp in zip(mixers, mlps, strict=True))
+    layers = tuple(_layer(mixer, mlp, fields, traits) for mixer, mlp in zip(mixers, mlps, strict=True))
+    if not traits.mamba_beside:
+        return layers
+    beside = Layer(mixer=read_mamba(fields), mlp=None, norm_parameters=0)  # both see the input behind one norm
+    return tuple(part for layer in layers for part in (beside, layer))
 
 
 def _layer(mixer: Mixer | None, mlp: Mlp | None, fields: Fields, traits: Traits) -> Layer:
     hidden = fields.size("hidden_size", "n_embd", "d_model")
-    count = traits.norms
+    count = traits.norms if fields.flag("use_sandwich_norm", default=True) else 2
     if traits.parallel_flag is not None and not fields.flag("new_decoder_architecture"):
         name, default = traits.parallel_flag
         count = 1 if fields.flag(name, default=default) else count

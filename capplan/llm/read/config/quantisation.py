@@ -32,11 +32,7 @@ def stored_dtype(config: Mapping[str, Any]) -> str:
 def parse_quantisation(
     config: Mapping[str, Any], architecture: Architecture, *, where: str | None = None
 ) -> Quantisation | None:
-    """Return how a checkpoint is quantised, None if it is not.
-
-    Raises:
-        SpecError: The method is not one whose sizes are known.
-    """
+    """Return how a checkpoint is quantised, None if it is not."""
     root = Fields(config, where=where or architecture.name)
     nested = root.object("text_config")
     found = root.object("quantization_config") or (nested.object("quantization_config") if nested else None)

@@ -67,9 +67,9 @@ class Traits:
     that the router has a correction per expert, `one_shared_expert` that one expert as wide as the others is shared.
     `chunked` says that windows are blocks of `attention_chunk_size`, `local_rope` that local layers have a rotary
     table of their own. `layer_scalars` counts learned numbers per layer, `expert_norms` norms of layers with
-    experts beyond the others'. `head_gate` says that latent attention has a
-    gate per head, `joins_streams` that residual streams are joined by learned weights, `full_rank_gates` that Kimi's
-    delta attention projects its gates directly.
+    experts beyond the others'. `head_gate` says that attention has a gate per head, `mamba_beside` that it has a
+    Mamba-2 layer beside it, `joins_streams` that residual streams are joined by learned weights, `full_rank_gates`
+    that Kimi's delta attention projects its gates directly.
     `own_code` says that engines run code of the checkpoint's repository. `trained_positions` are those of the training
     by those that the configuration states, where they differ.
     """
@@ -105,6 +105,7 @@ class Traits:
     layer_scalars: int = 0
     expert_norms: int = 0
     head_gate: bool = False
+    mamba_beside: bool = False
     joins_streams: bool = False
     full_rank_gates: bool = False
     own_code: bool = False
@@ -153,7 +154,7 @@ _STRUCTURE = re.compile(
 """Words of fields that describe a pattern of layers, a window, a compression, a state or experts."""
 _NO_SIZE = re.compile(
     r"(eps|epsilon|dtype|act|act_fn|activation|activation_func|theta|dropout|coef|alpha|beta|std|noise|jitter"
-    r"|scaling|scaling_factor|loss|norm|bias|bound|kernels|overlap|rope_interleave|renormalize)$"
+    r"|scaling|scaling_factor|loss|norm|bias|bound|multipliers?|kernels|overlap|rope_interleave|renormalize)$"
 )
 """Endings of such fields that change values but no size of a cache, a state or a matrix."""
 
@@ -165,11 +166,7 @@ class UnusualModelError(CapplanError):
 
 
 def refuse_unusual(fields: Fields) -> None:
-    """Raise if the configuration has a kind of layer that no formula covers.
-
-    Raises:
-        UnusualModelError: Names the field and what it stands for.
-    """
+    """Raise if the configuration has a kind of layer that no formula covers."""
     for name, meaning in _UNUSUAL:
         if fields.has(name):
             raise UnusualModelError(
@@ -181,14 +178,8 @@ def refuse_unusual(fields: Fields) -> None:
 def refuse_unread(fields: Fields) -> tuple[str, ...]:
     """Raise if a field that describes layers was not read; return the others that were not.
 
-    Args:
-        fields: The (text) configuration, after everything has been read that is known.
-
     Returns:
         Names of fields that decide nothing here.
-
-    Raises:
-        UnusualModelError: Names the field.
     """
     unread, decides_nothing = fields.unread(), _tables()["decides_nothing"]
     for name in unread:
