@@ -18,6 +18,7 @@ from datetime import UTC, datetime
 from functools import partial
 from math import exp, hypot
 from pathlib import Path
+from statistics import geometric_mean
 
 import numpy as np
 from energy_widths import (
@@ -36,10 +37,10 @@ from energy_widths import (
 from capplan.app.deployments import Deployments
 from capplan.app.pipelines.validate import MeasuredParts
 from capplan.core.calibrate.residuals import LeastSquares, minimise
-from capplan.core.gpus.spec import GpuSpec
+from capplan.core.gpus.spec import GpuSpec, PeakKind
 from capplan.core.numbers import BoolArray, FloatArray
 from capplan.core.origin import Origin
-from capplan.core.power import PowerConstants, PowerLaw, PowerNovelty, RateShares, rate_shares
+from capplan.core.power import PeakDensity, PowerConstants, PowerLaw, PowerNovelty, RateShares, rate_shares
 from capplan.llm.core.search.judged_runs import prepare_all, validate_serving, words_of
 from capplan.llm.core.serving.cases import MeasuredRun
 from capplan.llm.core.serving.energy import EnergyMetric, ServedTokens, card_work
@@ -171,25 +172,47 @@ SHIPPED_FORM = "top at the limit"
 
 @dataclass(frozen=True, kw_only=True)
 class Fitted:
-    """What is chosen and fitted: the form, prompts by task, and constants by architecture and of all others."""
+    """What is chosen and fitted: the form, prompts by task, and constants by architecture and of all others.
+
+    Densities are those of the cards that taught them; `density` is that of all, None to take no heed of it.
+    """
 
     form: str
     prompts: Mapping[str, int]
     constants: Mapping[str, FloatArray]
     others: FloatArray
+    densities: Mapping[str, PeakDensity]
+    density: PeakDensity | None
 
     def fractions(self, rows: Sequence[PowerRow], *, as_others: bool = False) -> FloatArray:
         """Return the expected shares of the limit; with the constants of others where asked for."""
-        table = _table([row.shares[self.prompts.get(row.task, DESCRIBED.get(row.task, 300))] for row in rows])
-        found = _fractions(table, self.others)
+        found = _fractions(_table(rows, self.prompts, self.density), self.others)
         for name, logs in () if as_others else self.constants.items():
-            mine = [row.gpu.architecture == name for row in rows]
-            found[mine] = _fractions(table[mine], logs)
+            mine = [index for index, row in enumerate(rows) if row.gpu.architecture == name]
+            if mine:
+                table = _table([rows[index] for index in mine], self.prompts, self.densities[name])
+                found[mine] = _fractions(table, logs)
         return found
 
 
-def _table(shares: Sequence[RateShares]) -> FloatArray:
-    return np.array([[each.memory, each.cache, each.wide, each.narrow] for each in shares])
+def density_of(rows: Sequence[PowerRow]) -> PeakDensity:
+    """Return the density of the cards of some rows: the geometric mean, each card once."""
+    gpus = {row.gpu.id: row.gpu for row in rows}.values()
+    return PeakDensity(
+        bytes_per_j=round(geometric_mean(gpu.memory_bandwidth_bytes_per_s / _limit_w(gpu) for gpu in gpus)),
+        flops_per_j=round(geometric_mean((gpu.peak(PeakKind.FP16) or 0.0) / _limit_w(gpu) for gpu in gpus)),
+    )
+
+
+def _table(rows: Sequence[PowerRow], prompts: Mapping[str, int], density: PeakDensity | None) -> FloatArray:
+    """Return the shares of the peaks as cards of a density would demand them [row, kind]."""
+    table = []
+    for row in rows:
+        share = row.shares[prompts.get(row.task, DESCRIBED.get(row.task, 300))]
+        than = density.of(row.gpu) if density else None
+        memory, compute = (than.bytes_per_j, than.flops_per_j) if than else (1.0, 1.0)
+        table.append([memory * share.memory, memory * share.cache, compute * share.wide, compute * share.narrow])
+    return np.array(table)
 
 
 def _fractions(table: FloatArray, logs: FloatArray) -> FloatArray:
@@ -200,7 +223,7 @@ def _fractions(table: FloatArray, logs: FloatArray) -> FloatArray:
 
 def fit_constants(rows: Sequence[PowerRow], form: str, prompts: Mapping[str, int]) -> FloatArray:
     """Fit the constants of one architecture; served runs and diffusion runs weigh the same in sum."""
-    table = _table([row.shares[prompts.get(row.task, DESCRIBED.get(row.task, 300))] for row in rows])
+    table = _table(rows, prompts, density_of(rows))
     measured = np.log([row.measured_fraction for row in rows])
     is_diffusion = np.array([row.task == DIFFUSION for row in rows])
     counts = np.where(is_diffusion, is_diffusion.sum(), (~is_diffusion).sum())
@@ -228,6 +251,7 @@ def fit_constants(rows: Sequence[PowerRow], form: str, prompts: Mapping[str, int
 def fit_form(rows: Sequence[PowerRow], form: str) -> Fitted:
     """Fit one form: constants with a first prompt, then the prompts, then the constants again."""
     architectures = sorted({row.gpu.architecture for row in rows})
+    density = density_of(rows)
     tasks = sorted({row.task for row in rows} - {DIFFUSION})
 
     def fitted(prompts: Mapping[str, int]) -> Fitted:
@@ -237,6 +261,8 @@ def fit_form(rows: Sequence[PowerRow], form: str) -> Fitted:
             prompts=prompts,
             constants={name: fit_constants(group, form, prompts) for name, group in groups.items()},
             others=fit_constants(rows, form, prompts),
+            densities={name: density_of(group) for name, group in groups.items()},
+            density=density,
         )
 
     def error(law: Fitted, task: str, prompt: int) -> float:
@@ -301,7 +327,7 @@ def errors_of(logs: FloatArray) -> dict[str, float]:
     }
 
 
-def constants_of_logs(logs: FloatArray, *, log_half_width: float) -> PowerConstants:
+def constants_of_logs(logs: FloatArray, density: PeakDensity | None, *, log_half_width: float) -> PowerConstants:
     """Return fitted constants as the law holds them."""
     base, memory, cache, compute, narrow, left = (float(value) for value in np.exp(logs))
     return PowerConstants(
@@ -312,6 +338,7 @@ def constants_of_logs(logs: FloatArray, *, log_half_width: float) -> PowerConsta
         compute=round(compute, 4),
         narrow_weight=round(narrow, 4),
         log_half_width=log_half_width,
+        density=density,
     )
 
 
@@ -320,14 +347,16 @@ def law_of(fitted: Fitted, widths: Widths) -> PowerLaw:
     added = widths.added[GENERATION]
     return PowerLaw(
         architectures={
-            name: constants_of_logs(logs, log_half_width=round(widths.base.get(name, widths.whole), 4))
+            name: constants_of_logs(
+                logs, fitted.densities[name], log_half_width=round(widths.base.get(name, widths.whole), 4)
+            )
             for name, logs in fitted.constants.items()
         },
-        others=constants_of_logs(fitted.others, log_half_width=round(hypot(widths.whole, added), 4)),
+        others=constants_of_logs(fitted.others, fitted.density, log_half_width=round(hypot(widths.whole, added), 4)),
         capping=load_power_law().capping,
         widths={
-            PowerNovelty.MARKET: round(added, 4),
-            **{novelty: round(widths.added[novelty], 4) for novelty in (PowerNovelty.WORK, PowerNovelty.REQUESTS)},
+            novelty: round(widths.added[novelty], 4)
+            for novelty in (PowerNovelty.MARKET, PowerNovelty.WORK, PowerNovelty.REQUESTS)
         },
         task_prompts={task: prompt for task, prompt in sorted(fitted.prompts.items()) if task != DIFFUSION},
         origin=Origin(made=datetime.now(UTC).date(), command="", sources=(), rows=0),

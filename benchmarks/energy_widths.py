@@ -8,7 +8,7 @@ A row is judged by widths that are learnt without its group.
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 from zlib import crc32
 
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 GENERATION = "generation"
 STEPS = (GENERATION, PowerNovelty.WORK, PowerNovelty.REQUESTS)
-"""What adds to the width of a model that nobody measured. Of other markets no row exists; they add what a generation
-does."""
+"""What adds to the width of a model that nobody measured. Of other markets no row exists; they add twice, in
+square, what a generation does whose peaks are not scaled to its limit."""
 _LEAST_KEPT = 0.3
 """Share of the rows that a split must leave to learn from."""
 _FOLDS = 5
@@ -80,10 +80,14 @@ SPLITS: Mapping[str, Callable[["PowerRow"], tuple[str, ...]]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Prediction:
-    """Held-out rows by their places in all rows: log(measured ÷ predicted), split, group, and what was new of each."""
+    """Held-out rows by their places in all rows: log(measured ÷ predicted), split, group, and what was new of each.
+
+    `as_shares` are the errors if all cards took the same share of their limit at their peaks.
+    """
 
     places: FloatArray
     errors: FloatArray
+    as_shares: FloatArray
     split: FloatArray
     group: FloatArray
     levels: FloatArray
@@ -98,7 +102,7 @@ def hold_out_all(
     rows: Sequence["PowerRow"], fit: Fit, logs_of: Callable[..., FloatArray]
 ) -> tuple[Prediction, dict[str, dict[tuple[str, ...], "Fitted"]]]:
     """Predict the rows of every group of every split by laws that did not see it; return the laws, too."""
-    parts: list[tuple[list[int], FloatArray, str, tuple[str, ...], FloatArray]] = []
+    parts: list[tuple[list[int], FloatArray, str, tuple[str, ...], FloatArray, FloatArray]] = []
     laws: dict[str, dict[tuple[str, ...], Fitted]] = {}
     for split, keys_of in SPLITS.items():
         keys = [keys_of(row) for row in rows]
@@ -110,10 +114,12 @@ def hold_out_all(
             law = laws[split][key] = fit(kept)
             mine = [index for index, own in enumerate(keys) if own == key]
             group = [rows[index] for index in mine]
-            parts.append((mine, logs_of(group, law), split, key, _levels(group, kept)))
+            as_shares = logs_of(group, replace(law, density=None))
+            parts.append((mine, logs_of(group, law), split, key, _levels(group, kept), as_shares))
     joined = Prediction(
         places=np.concatenate([part[0] for part in parts]),
         errors=np.concatenate([part[1] for part in parts]),
+        as_shares=np.concatenate([part[5] for part in parts]),
         split=np.concatenate([np.full(len(part[0]), part[2]) for part in parts]),
         group=np.concatenate([np.full(len(part[0]), "|".join(part[3])) for part in parts]),
         levels=np.concatenate([part[4] for part in parts]),
@@ -156,7 +162,8 @@ def learn_widths(rows: Sequence["PowerRow"], found: Prediction, kept: BoolArray)
     """Learn the widths from some predictions: every split and kind of work weighs the same.
 
     Rows of one model and task share their weight. Of generations and of kinds of work two were measured, so that each
-    is judged by the other alone; another kind adds at least what another generation does.
+    is judged by the other alone; another kind adds at least what a generation does
+    whose peaks are not scaled to its limit.
     """
     errors, architectures = np.abs(found.errors), np.array([rows[place].gpu.architecture for place in found.places])
     near = kept & (found.split == "model") & ~found.levels.any(axis=1)
@@ -183,7 +190,11 @@ def learn_widths(rows: Sequence["PowerRow"], found: Prediction, kept: BoolArray)
     steps = QuantileWidths(errors[kept], patterns[:, 0], patterns[:, 1:], which.ravel(), weights[kept]).solve()
     added = dict(zip(STEPS, np.sqrt(steps).tolist(), strict=True))
     added[GENERATION] *= _OF_TWO
-    added[PowerNovelty.WORK] = max(_OF_TWO * added[PowerNovelty.WORK], added[GENERATION])
+    new = kept & (found.split == "GPU and generation")
+    as_shares = float(np.quantile(np.abs(found.as_shares[new]), COVERED)) if new.any() else whole
+    unscaled = max(_OF_TWO * max(as_shares**2 - whole**2, 0.0) ** 0.5, added[GENERATION])
+    added[PowerNovelty.MARKET] = 2**0.5 * unscaled  # of its generation, whose share is not scaled, and of its memory
+    added[PowerNovelty.WORK] = max(_OF_TWO * added[PowerNovelty.WORK], unscaled)
     return Widths(base=base, whole=whole, added=added)
 
 

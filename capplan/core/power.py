@@ -1,7 +1,7 @@
 """The power of a card from what a step moves and computes in its time, and its time under a lowered power limit."""
 
 from collections.abc import Callable, Mapping, Sequence, Set
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from math import exp, hypot, log, sqrt
 
@@ -108,8 +108,7 @@ def _joules_per_instruction(gpu: GpuSpec) -> float:
 
 def memory_chips_w(gpu: GpuSpec, bandwidth_share: FloatArray) -> FloatArray:
     """Return what memory chips draw at shares of the printed bandwidth; other kinds than HBM count as GDDR. [W]"""
-    is_hbm = (gpu.memory_type or "").startswith("HBM")
-    per_byte = _HBM_JOULES_PER_BYTE if is_hbm else _GDDR_JOULES_PER_BYTE
+    per_byte = _HBM_JOULES_PER_BYTE if _has_hbm(gpu) else _GDDR_JOULES_PER_BYTE
     return np.asarray(bandwidth_share * gpu.memory_bandwidth_bytes_per_s * per_byte)
 
 
@@ -149,10 +148,34 @@ _NARROW = frozenset({PeakKind.FP8, PeakKind.INT8, PeakKind.FP4})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PeakDensity:
+    """The printed bandwidth and dense fp16 peak of cards for each watt of their limit. [bytes/J, FLOP/J]"""
+
+    bytes_per_j: float
+    flops_per_j: float
+
+    def of(self, gpu: GpuSpec) -> "PeakDensity":
+        """Return how many times as much of its limit a card's full bandwidth and its peak demand, than of these cards.
+
+        A byte from HBM takes the same energy on each card. Of an operation half of that holds, in logarithms, because
+        a chip that computes more for each watt also takes less for an operation. Full bandwidth of other memory
+        demands the same share of the limit.
+        """
+        peak = gpu.peak(PeakKind.FP16)
+        if not (gpu.tdp_w and peak and _has_hbm(gpu)):
+            return PeakDensity(bytes_per_j=1.0, flops_per_j=1.0)
+        return PeakDensity(
+            bytes_per_j=gpu.memory_bandwidth_bytes_per_s / gpu.tdp_w / self.bytes_per_j,
+            flops_per_j=sqrt(peak / gpu.tdp_w / self.flops_per_j),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PowerConstants:
     """Power as shares of the limit, and what the rates of memory and arithmetic demand.
 
-    `log_half_width` is the half-width of the 90 % interval of the logarithm of power.
+    `log_half_width` is the half-width of the 90 % interval of the logarithm of power. `density` is that of the
+    cards that were measured; None where it is not known, and others take the same share of their limit.
     """
 
     base_fraction: float
@@ -162,6 +185,7 @@ class PowerConstants:
     compute: float
     narrow_weight: float
     log_half_width: float
+    density: PeakDensity | None = None
 
     def __post_init__(self) -> None:
         if not 0 <= self.base_fraction < self.top_fraction or self.base_fraction > 1:
@@ -169,9 +193,13 @@ class PowerConstants:
         if min(self.memory, self.cache, self.compute, self.narrow_weight, self.log_half_width) < 0:
             raise ValueError("a constant of power is negative")
 
-    def times(self, factor: float) -> "PowerConstants":
-        """Return the constants of a chip that demands so many times as much for the same work."""
-        return replace(self, memory=factor * self.memory, cache=factor * self.cache, compute=factor * self.compute)
+    def on(self, gpu: GpuSpec) -> "PowerConstants":
+        """Return the constants of a card whose peaks lie otherwise to its limit than those of the cards measured."""
+        if self.density is None:
+            return self
+        than = self.density.of(gpu)
+        memory, compute = than.bytes_per_j, than.flops_per_j
+        return replace(self, memory=memory * self.memory, cache=memory * self.cache, compute=compute * self.compute)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -202,9 +230,13 @@ class PowerNovelty(StrEnum):
 NEW_WORK = frozenset({PowerNovelty.WORK})
 
 
+def _has_hbm(gpu: GpuSpec) -> bool:
+    return (gpu.memory_type or "").startswith("HBM")
+
+
 def _is_of_another_market(gpu: GpuSpec) -> bool:
     """Return True if a card differs in vendor or kind of memory from all that were measured: NVIDIA's with HBM."""
-    return gpu.vendor != "NVIDIA" or not (gpu.memory_type or "").startswith("HBM")
+    return gpu.vendor != "NVIDIA" or not _has_hbm(gpu)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -241,9 +273,15 @@ class PowerLaw:
 
         Where nobody measured its architecture, chips of a coarser process take more for the same work.
         """
-        constants, card = self.architectures.get(gpu.architecture), self.cards.get(gpu.id)
-        if constants is None:
-            constants = self.others.times(_joules_per_instruction(gpu) / _JOULES_PER_INSTRUCTION)
+        constants, card = self.architectures.get(gpu.architecture, self.others).on(gpu), self.cards.get(gpu.id)
+        if gpu.architecture not in self.architectures:
+            more = _joules_per_instruction(gpu) / _JOULES_PER_INSTRUCTION
+            constants = replace(
+                constants,
+                memory=more * constants.memory,
+                cache=more * constants.cache,
+                compute=more * constants.compute,
+            )
         if card is None:
             return constants
         return replace(
@@ -337,32 +375,14 @@ class PeakSeconds:
     unpacking_s: float = 0.0
 
     def __add__(self, other: "PeakSeconds") -> "PeakSeconds":
-        return PeakSeconds(
-            memory_s=self.memory_s + other.memory_s,
-            cache_s=self.cache_s + other.cache_s,
-            wide_s=self.wide_s + other.wide_s,
-            narrow_s=self.narrow_s + other.narrow_s,
-            unpacking_s=self.unpacking_s + other.unpacking_s,
-        )
+        return PeakSeconds(**{name: part + getattr(other, name) for name, part in asdict(self).items()})
 
     def times(self, count: float) -> "PeakSeconds":
         """Return the work of several such steps."""
-        return PeakSeconds(
-            memory_s=count * self.memory_s,
-            cache_s=count * self.cache_s,
-            wide_s=count * self.wide_s,
-            narrow_s=count * self.narrow_s,
-            unpacking_s=count * self.unpacking_s,
-        )
+        return PeakSeconds(**{name: count * part for name, part in asdict(self).items()})
 
     def over(self, time_s: float) -> RateShares:
-        return RateShares(
-            memory=self.memory_s / time_s,
-            cache=self.cache_s / time_s,
-            wide=self.wide_s / time_s,
-            narrow=self.narrow_s / time_s,
-            unpacking=self.unpacking_s / time_s,
-        )
+        return RateShares(**{name.removesuffix("_s"): part / time_s for name, part in asdict(self).items()})
 
 
 def peak_seconds(gpu: GpuSpec, work: CardWork) -> PeakSeconds:
@@ -459,11 +479,6 @@ def step_energy(
         joules_per_sample=Interval(low=per_sample * exp(-below), expected=per_sample, high=per_sample * exp(above)),
         evidence=law.evidence(gpu),
     )
-
-
-def energy_j(power_w: Interval, time_s: float) -> Interval:
-    """Return the energy of a time at a power. [J]"""
-    return power_w * time_s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,7 @@ from dataclasses import replace
 from capplan.core.economics.evidence import PriceDrift
 from capplan.core.origin import Origin
 from capplan.core.pipelines.measured import GROUPS, GroupFactors, PipelineCalibration
-from capplan.core.power import PowerLaw, PowerNovelty
+from capplan.core.power import PowerConstants, PowerLaw, PowerNovelty
 from capplan.core.records import NumberRange, as_plain
 from capplan.core.sweep.overview import RateRange, SweepRates
 from capplan.specs.folders import calibration_file
@@ -16,7 +16,7 @@ from capplan.specs.values import RecordFile
 ENERGY_FILE = "energy.yaml"
 
 
-_ANY = NumberRange(low=-1e12, high=1e12)
+_ANY = NumberRange(low=-1e18, high=1e18)
 """Fitted numbers may be of any size and sign."""
 _OLDER: Mapping[type, Mapping[str, object]] = {Origin: {"held_out_errors": {}}}
 _POWER = RecordFile(
@@ -26,7 +26,7 @@ _POWER = RecordFile(
     version=3,
     usual_range=_ANY,
     takes_defaults=False,
-    older={**_OLDER, PowerLaw: {"widths": {}}},
+    older={**_OLDER, PowerLaw: {"widths": {}}, PowerConstants: {"density": None}},
     unwritten={"cap_w": None, "cards": {}},
     optional=frozenset(PowerNovelty),
 )

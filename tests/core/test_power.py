@@ -15,10 +15,10 @@ from capplan.core.power import (
     CapLaw,
     CardPower,
     CardWork,
+    PeakDensity,
     PowerConstants,
     PowerLaw,
     PowerNovelty,
-    energy_j,
     step_power_w,
 )
 from capplan.specs import load_gpus
@@ -59,6 +59,21 @@ def test_half_of_the_bandwidth_and_a_ninth_of_the_peak_demand_one_and_a_half() -
     # H100 SXM: 3.35 TB/s, 989.4 TFLOP/s dense in bf16, 700 W. Demand 1·½ + 9·⅑ = 1.5, so that the share of the limit is
     # 0.2 + 0.8·(1 − e^−1.5) = 0.8215
     assert power(traffic_bytes=3.35e12 / 2, bf16=989.4e12 / 9).expected == pytest.approx(575.05, rel=1e-3)
+
+
+def test_a_byte_takes_the_same_energy_on_a_card_with_more_bandwidth_for_its_limit() -> None:
+    # H100 SXM: 3.35 TB/s at 700 W; H200: 4.8 TB/s at 700 W, so that its full bandwidth demands 4.8/3.35 = 1.433 times
+    # as much. The L40S has GDDR6, to which this does not apply.
+    of_h100 = replace(HOPPER, density=PeakDensity(bytes_per_j=3.35e12 / 700, flops_per_j=989.4e12 / 700))
+    assert of_h100.on(H100) == of_h100
+    h200 = load_gpus().find("h200-sxm-141gb")
+    assert of_h100.on(h200).memory == pytest.approx(4.8 / 3.35, rel=0.01)
+    assert of_h100.on(h200).compute == pytest.approx(9.0, rel=0.01)
+    assert of_h100.on(load_gpus().find("l40s")) == of_h100
+    # An A100 SXM computes 312 TFLOP/s at 400 W: 0.78 of 1.413 for each watt, of which the root counts.
+    assert of_h100.on(load_gpus().find("a100-sxm4-80gb")).compute == pytest.approx(
+        9.0 * (0.78 / 1.4134) ** 0.5, rel=0.01
+    )
 
 
 def test_bytes_of_earlier_tokens_have_a_constant_of_their_own() -> None:
@@ -104,10 +119,6 @@ def test_the_same_work_in_less_time_never_costs_more_energy(
     slow = power(traffic_bytes=traffic_bytes, bf16=flops, time_s=time_s).expected * time_s
     quick = power(traffic_bytes=traffic_bytes, bf16=flops, time_s=time_s / quicker).expected * time_s / quicker
     assert quick <= slow * (1 + 1e-9)
-
-
-def test_energy_is_power_times_time() -> None:
-    assert energy_j(Interval(low=100, expected=200, high=400), 0.5) == Interval(low=50, expected=100, high=200)
 
 
 def test_an_architecture_that_nobody_measured_has_the_wider_interval_of_the_others() -> None:

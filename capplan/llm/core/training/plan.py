@@ -10,7 +10,7 @@ from capplan.core.gpus.prices import Price
 from capplan.core.gpus.rate_laws import RateLaws
 from capplan.core.gpus.spec import GpuSpec, PeakKind
 from capplan.core.numbers import Interval
-from capplan.core.power import CardWork, PowerLaw, energy_j, step_power_w
+from capplan.core.power import CardWork, PowerLaw, step_power_w
 from capplan.errors import CapplanError
 from capplan.llm.core.training.accuracy import TrainingCalibration
 from capplan.llm.core.training.estimate import TrainingEstimate, estimate_training
@@ -90,7 +90,7 @@ def price_training(
         time_s=time_s,
     )
     power = step_power_w(gpu, work, law)
-    energy = energy_j(power, run.wall_s.expected * job.layout.gpus) if power else None
+    energy = power * (run.wall_s.expected * job.layout.gpus) if power else None
     gpus = job.layout.gpus
     return PricedTraining(
         estimate=estimate,
