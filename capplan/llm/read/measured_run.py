@@ -3,6 +3,7 @@
 import csv
 from collections.abc import Mapping
 from pathlib import Path
+from statistics import pstdev
 from typing import Any
 
 from capplan.errors import SpecError, UsageError
@@ -103,7 +104,17 @@ def _benchmark_run(document: Mapping[str, Any], path: Path, line: int) -> Measur
         clients=clients,
         rate_per_s=rate if clients is None else None,
         values=values,
+        requests=completed,
+        cv=_variation(document),
     )
+
+
+def _variation(document: Mapping[str, Any]) -> float:
+    """Return the deviation ÷ mean of the answers, which `--save-detailed` lists (its key from memory); 0 without."""
+    stated = document.get("output_lens")
+    lengths = [length for length in stated if type(length) is int] if isinstance(stated, list) else []
+    mean = sum(lengths) / max(len(lengths), 1)
+    return pstdev(lengths) / mean if mean > 0 else 0.0
 
 
 def _guidellm_run(document: Any, path: Path, line: int) -> MeasuredRun:

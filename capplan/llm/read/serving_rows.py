@@ -19,6 +19,7 @@ from capplan.specs.fitted import load_power_law
 from capplan.tables import UnreadableRowError, columns_of
 
 REQUIRED = ("model", "gpu", "engine", "input_len", "output_len")
+_LOG_NORMAL = re.compile(r"log-normal\s+([\d.]+)")
 _UNIFORM = re.compile(r"uniform\s+([\d.]+)\s*\.\.\s*([\d.]+)")
 Row = dict[str, object]
 """A run by column."""
@@ -70,7 +71,7 @@ def parse_run(row: Mapping[str, str], *, file: str, line: int) -> MeasuredRun:
     sharding = Sharding(
         tensor=_count(row, "tp"), pipeline=_count(row, "pp"), expert=_count(row, "ep"), data=_count(row, "dp")
     )
-    mean, spread = _lengths(row.get("lengths", ""))
+    mean, spread, cv = _lengths(row.get("lengths", ""))
     clients = _number(row, "concurrency")
     if clients is not None and clients < 1:
         raise UnreadableRowError(f"concurrency is {clients:g}; write 1 or more clients, or inf")
@@ -95,6 +96,7 @@ def parse_run(row: Mapping[str, str], *, file: str, line: int) -> MeasuredRun:
         input_len=_positive(row, "input_len") * mean,
         output_len=_positive(row, "output_len") * mean,
         spread=spread,
+        cv=cv,
         serving=serving,
         clients=clients,
         rate_per_s=rate_per_s,
@@ -238,15 +240,16 @@ def _replicas(row: Mapping[str, str], sharding: Sharding) -> int:
     return int(gpus) // sharding.gpus
 
 
-def _lengths(text: str) -> tuple[float, float]:
-    """Return the mean of the drawn lengths as a share of what is printed, and their relative half-width."""
-    found = _UNIFORM.fullmatch(text.strip())
-    if not found:
-        return 1.0, 0.0
+def _lengths(text: str) -> tuple[float, float, float]:
+    """Return the mean of the drawn lengths as a share of what is printed, their relative half-width, and their cv."""
+    if found := _LOG_NORMAL.fullmatch(text.strip()):
+        return 1.0, 0.0, float(found[1])
+    if (found := _UNIFORM.fullmatch(text.strip())) is None:
+        return 1.0, 0.0, 0.0
     low, high = float(found[1]), float(found[2])
     if not 0 < low <= high:
         raise UnreadableRowError(f"lengths is {text!r}; write uniform LOW..HIGH with 0 < LOW ≤ HIGH")
-    return (low + high) / 2, (high - low) / (low + high)
+    return (low + high) / 2, (high - low) / (low + high), 0.0
 
 
 def _requests(row: Mapping[str, str], serving: Serving) -> float | None:

@@ -50,6 +50,14 @@ def test_a_vllm_result_is_a_closed_loop_with_mean_lengths(tmp_path: Path) -> Non
     assert run.values == {Metric.TTFT: 0.25, Metric.TPOT: 0.02, Metric.OUTPUT_TOKENS_PER_S: 256.0}
 
 
+def test_a_run_has_as_many_requests_as_were_answered_and_their_spread_where_it_is_listed(tmp_path: Path) -> None:
+    path = tmp_path / "result.json"
+    path.write_text(json.dumps({**VLLM, "max_concurrency": None, "output_lens": [64, 192]}))
+    (run,) = read_measured_run(path)
+    assert (run.clients, run.requests) == (100.0, 100.0)  # all at once
+    assert run.cv == 0.5  # 64 from a mean of 128
+
+
 def test_lines_of_sglang_results_are_runs_each(tmp_path: Path) -> None:
     path = tmp_path / "result.jsonl"
     line = {**VLLM, "backend": "sglang", "max_concurrency": None, "request_rate": 4.0}

@@ -124,7 +124,10 @@ def judge(item: PreparedRun, calibration: LlmCalibration, constants: Constants) 
             measured=item.run.values[metric],
             predicted=interval(
                 metric_of(times, metric),
-                width=calibration.width(width_name(metric, item.run.serving, kind=deployment.kind), deployment.engine),
+                width=calibration.width(
+                    width_name(metric, item.run.serving, kind=deployment.kind, is_finite=item.run.requests is not None),
+                    deployment.engine,
+                ),
                 evidence=evidence,
                 adjustment=Adjustment(),
             ),

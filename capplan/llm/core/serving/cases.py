@@ -107,15 +107,16 @@ def metric_of(times: ServingTimes, metric: Metric) -> float:
             return times.output_tokens_per_s
 
 
-def width_name(metric: Metric, serving: Serving, *, kind: ModelKind) -> str:
+def width_name(metric: Metric, serving: Serving, *, kind: ModelKind, is_finite: bool = False) -> str:
     """Return the name of the interval widths of a metric: those of a queue differ from those of a single prompt.
 
-    Tokens per second of a closed loop are as uncertain as the time between tokens.
+    Tokens per second of a closed loop are as uncertain as the time between tokens, until they have a beginning and
+    an end: those of `requests` stated are as uncertain as an offline run's.
     """
     if metric is not Metric.TTFT and kind is ModelKind.NARROW_EXPERTS:
         kind = ModelKind.EXPERTS
     if metric is Metric.OUTPUT_TOKENS_PER_S:
-        return f"tpot, {kind}" if serving is Serving.CLOSED_LOOP else f"tokens, {kind}"
+        return f"tpot, {kind}" if serving is Serving.CLOSED_LOOP and not is_finite else f"tokens, {kind}"
     if metric is Metric.TTFT and serving is Serving.FIXED_BATCH:
         return "ttft, fixed batch"
     return f"{metric}, {kind}"
@@ -125,9 +126,10 @@ def width_name(metric: Metric, serving: Serving, *, kind: ModelKind) -> str:
 class MeasuredRun:
     """One measured run of a deployment of `replicas` equal replicas.
 
-    Lengths are means [tokens]; each request drew its own from ± `spread` around them. `clients` is None where all
+    Lengths are means [tokens]; each request drew its own from ± `spread` around them, or log-normally with `cv` as
+    deviation ÷ mean. `clients` is None where all
     requests came at once, `rate_per_s` None where clients waited for their answers, and `requests` None where nobody
-    states how many an offline run had. `sampling` is greedy where nobody states it, as in most benchmarks. `weights`,
+    states how many a run had. `sampling` is greedy where nobody states it, as in most benchmarks. `weights`,
     `kv` and `version` are empty where they are not stated. `values` are seconds and output tokens per second of all
     replicas. `quality` is A, B or C as the file states it. `file` and `line` say where it was read.
     `energy` is None where no power meter ran. `publisher` is who published the run, and `year` when, None where nobody
@@ -154,6 +156,7 @@ class MeasuredRun:
     sharding: Sharding = field(default_factory=Sharding)
     replicas: int = 1
     spread: float = 0.0
+    cv: float = 0.0
     requests: float | None = None
     energy: MeasuredEnergy | None = None
     sampling: Sampling = Sampling.GREEDY
@@ -182,5 +185,6 @@ class MeasuredRun:
             output_len=self.output_len,
             capacity=max(1.0, capacity),
             spread=self.spread,
+            cv=self.cv,
             requests=self.requests / self.replicas if self.requests else None,
         )

@@ -23,9 +23,9 @@ StepSeconds = Callable[[FloatArray, FloatArray], FloatArray]
 class ClosedLoop:
     """The clients of one replica and what its engine admits.
 
-    Lengths are means [tokens]; each request draws its own from ± `spread` around them. `capacity` sequences fit in
-    memory, and at most `most_sequences` run. `mixes` says that prompt tokens share steps with decoding sequences. Each
-    client sends `waves` requests.
+    Lengths are means [tokens]; each request draws its own from ± `spread` around them, or log-normally with `cv` as
+    deviation ÷ mean. `capacity` sequences fit in memory, and at most `most_sequences` run. `mixes` says that prompt
+    tokens share steps with decoding sequences. The clients send `requests` together.
     A request is seen `arrival_steps` steps after it was sent, unless the engine is idle, and a token returned
     `return_steps` steps after it was computed. `evicts` says that requests are admitted by the tokens that they hold
     now, and that the newest is evicted and computed again where memory is full; otherwise room for the whole answer is
@@ -39,7 +39,8 @@ class ClosedLoop:
     capacity: float
     token_budget: float
     mixes: bool
-    waves: int = 10
+    requests: int
+    cv: float = 0.0
     arrival_steps: int = 0
     return_steps: int = 0
     evicts: bool = False
@@ -60,7 +61,7 @@ class LoopTimes:
 
     `lone_ttft_s` is the time to the first token of a lone prompt, 0 where it was not computed. Requests wait `queue_s`
     of their time to the first token for memory or a free sequence. `busy_share` of the later requests came while the
-    engine was at work.
+    engine was at work. All was answered after `span_s`.
     """
 
     first_wave_ttft_s: float
@@ -70,6 +71,7 @@ class LoopTimes:
     lone_ttft_s: float = 0.0
     queue_s: float = 0.0
     busy_share: float = 0.0
+    span_s: float = 0.0
 
     def mean_ttft_s(self, waves: float) -> float:
         """Return the mean over so many requests of each client, of which the first all arrive at once."""
@@ -132,6 +134,14 @@ _BEFORE = -1_000_000
 """An iteration long before the first, in which the requests of the first wave were sent."""
 
 
+def _relative_lengths(rng: np.random.Generator, loop: ClosedLoop) -> FloatArray:
+    """Draw the prompts and answers of all requests ÷ their means."""
+    if not loop.cv:
+        return rng.uniform(1.0 - loop.spread, 1.0 + loop.spread, (loop.requests, 2))
+    variance = np.log1p(loop.cv**2)
+    return rng.lognormal(-variance / 2, np.sqrt(variance), (loop.requests, 2))
+
+
 class _LoopState:
     """The state of a loop: requests by number in the order in which they were sent, and what the engine holds.
 
@@ -141,10 +151,10 @@ class _LoopState:
 
     def __init__(self, loop: ClosedLoop, grid: StepGrid) -> None:
         self.loop, self.grid = loop, grid
-        self.total = loop.clients * loop.waves
+        self.total = loop.requests
         # Draw the prompts and answers of all requests; drifting clients end their first answers a step apart.
         rng = np.random.default_rng(0)
-        factors = rng.uniform(1.0 - loop.spread, 1.0 + loop.spread, (loop.clients * loop.waves, 2))
+        factors = _relative_lengths(rng, loop)
         answers = factors[:, 1] * loop.output_len
         if loop.drifts:
             apart = np.arange(loop.clients) - (loop.clients - 1) / 2
@@ -179,6 +189,7 @@ class _LoopState:
             steady_ttft_s=float(ttft[ttft.size // 2 :].mean()),
             queue_s=self.queued_s / self.total,
             busy_share=self.met_work / max(self.total - clients, 1),
+            span_s=self.now,
         )
 
     def _advance(self) -> None:

@@ -104,8 +104,8 @@ BENCHMARK_SPREAD = 0.1 / 0.9
 class Demand:
     """What one replica is asked: mean lengths [tokens], their spread, and how many sequences fit in its memory.
 
-    Lengths are drawn from ± `spread` around the means. Each client sends `waves` requests, all the first at once. An
-    offline run has `requests`; None where it is so long that its end does not matter.
+    Lengths are drawn from ± `spread` around the means, or log-normally with `cv` as deviation ÷ mean. A run has
+    `requests`; None where it is so long that its end does not matter, or each client sends `WAVES`.
     `counts_burst` says that these first requests count in the mean time to the first token, as in benchmarks.
     `prefix_fraction` of each prompt is found in the prefix cache. `speculation` is None where no tokens are drafted.
     The image encoder takes `encoder_s` for the images of a request, and its cached prefix comes from host memory in
@@ -117,7 +117,6 @@ class Demand:
     output_len: float
     capacity: float
     spread: float = 0.0
-    waves: float = WAVES
     requests: float | None = None
     prefix_fraction: float = 0.0
     speculation: Speculation | None = None
@@ -125,6 +124,11 @@ class Demand:
     loaded_s: float = 0.0
     prompts: float = 1.0
     counts_burst: bool = True
+    cv: float = 0.0
+
+    def waves_of(self, clients: float) -> float:
+        """Return the requests of each client."""
+        return WAVES if self.requests is None else max(1.0, self.requests / clients)
 
     @property
     def prefill_len(self) -> float:
@@ -237,16 +241,25 @@ def drafting_step_s(service: ServedDeployment, demand: Demand, decoding: FloatAr
 def closed_loop(service: ServedDeployment, demand: Demand, *, clients: float) -> ServingTimes:
     """Predict a closed loop: each client sends its next request when it has its answer."""
     times = loop_times(service, demand, clients=clients)
-    waiting = waiting_parts(times, counts_burst=demand.counts_burst)
+    waiting = waiting_parts(times, counts_burst=demand.counts_burst, waves=demand.waves_of(clients))
     ttft_s = times.queue_s + float(first_token_s(service, waiting, in_step=not demand.spread)) + demand.loaded_s
     tpot_s = times.tpot_s / demand.tokens_per_step
     whole_s = ttft_s + max(demand.output_len - 1.0, 0.0) * tpot_s
     return ServingTimes(
         ttft_s=ttft_s,
         tpot_s=tpot_s,
-        output_tokens_per_s=clients * demand.output_len / whole_s,
+        output_tokens_per_s=clients * demand.output_len / whole_s * _share_of_steady(times, demand, clients),
         running=min(clients, _most_in_loop(service, demand)),
     )
+
+
+def _share_of_steady(times: LoopTimes, demand: Demand, clients: float) -> float:
+    """Return the rate of a run with its beginning and end ÷ that of its clients when all are busy."""
+    if demand.requests is None:
+        return 1.0
+    waves = demand.waves_of(clients)
+    steps = max(demand.output_len / demand.tokens_per_step - 1.0, 0.0)
+    return min(1.0, waves * (times.mean_ttft_s(waves) + steps * times.tpot_s) / times.span_s)
 
 
 def _most_in_loop(service: ServedDeployment, demand: Demand) -> float:
@@ -297,12 +310,12 @@ def first_token_s(service: ServedDeployment, waiting: Waiting, *, in_step: bool)
     return sum(factor * part for factor, part in zip(factors, waiting.parts, strict=True))
 
 
-def waiting_parts(loop: LoopTimes, *, counts_burst: bool = True) -> Waiting:
+def waiting_parts(loop: LoopTimes, *, counts_burst: bool = True, waves: float = WAVES) -> Waiting:
     """Return what the time to the first token in a closed loop is a sum of.
 
     Where memory is full the first wave waits less than later ones, which lowers the mean by its share of the waves.
     """
-    mean_s = min(loop.later_ttft_s, loop.mean_ttft_s(WAVES)) if counts_burst else loop.steady_ttft_s
+    mean_s = min(loop.later_ttft_s, loop.mean_ttft_s(waves)) if counts_burst else loop.steady_ttft_s
     later_s = max(mean_s - loop.lone_ttft_s - loop.queue_s, 0.0)
     burst_s = max(loop.first_wave_ttft_s - loop.later_ttft_s, 0.0) if counts_burst else 0.0
     return Waiting(lone_s=loop.lone_ttft_s, later_s=later_s, burst_s=burst_s, polled_s=loop.busy_share * loop.tpot_s)
@@ -317,7 +330,8 @@ def loop_times(service: ServedDeployment, demand: Demand, *, clients: float) -> 
     scheduling, count = service.scheduling, max(1, round(clients))
     loop = ClosedLoop(
         clients=count,
-        waves=int(WAVES) if demand.counts_burst else max(int(WAVES), ceil(_STEADY_REQUESTS / count)),
+        requests=_requests_of(demand, count),
+        cv=demand.cv,
         input_len=demand.prefill_len,
         output_len=max(1.0, demand.output_len / demand.tokens_per_step),
         spread=demand.spread,
@@ -332,6 +346,12 @@ def loop_times(service: ServedDeployment, demand: Demand, *, clients: float) -> 
     )
     times = simulate(loop, step_seconds(service, demand))
     return replace(times, lone_ttft_s=lone_ttft_s(service, demand))
+
+
+def _requests_of(demand: Demand, clients: int) -> int:
+    if demand.requests is not None:
+        return max(clients, round(demand.requests))
+    return clients * (int(WAVES) if demand.counts_burst else max(int(WAVES), ceil(_STEADY_REQUESTS / clients)))
 
 
 def offline(service: ServedDeployment, demand: Demand) -> ServingTimes:

@@ -16,9 +16,10 @@ def constant(decode_s: float, token_s: float) -> object:
     return seconds
 
 
-def loop(**changes: object) -> ClosedLoop:
+def loop(clients: int = 1, waves: int = 10, **changes: object) -> ClosedLoop:
     values: dict[str, object] = {
-        "clients": 1,
+        "clients": clients,
+        "requests": clients * waves,
         "input_len": 100.0,
         "output_len": 11.0,
         "spread": 0.0,
@@ -127,3 +128,18 @@ def test_clients_that_drift_apart_do_not_send_their_prompts_together() -> None:
     )
     assert together.later_ttft_s == pytest.approx(0.21)
     assert apart.later_ttft_s == pytest.approx(0.11)
+
+
+def test_a_burst_of_more_than_fits_ends_when_its_last_wave_does() -> None:
+    # memory for two of four: each pair takes a step for its prompts and ten for its other tokens, 0.11 s
+    times = simulate(loop(clients=4, capacity=2.0, waves=1), constant(0.01, 0.0))  # type: ignore[arg-type]
+    assert times.span_s == pytest.approx(0.22)
+    assert times.first_wave_ttft_s == pytest.approx((0.01 + 0.12) / 2)
+
+
+def test_a_burst_of_uneven_answers_takes_as_long_as_its_longest() -> None:
+    # 500 log-normal answers with a deviation of their mean: the longest lies near e^(0.83·3.0 − 0.35) = 8.6 means
+    asked = {"clients": 500, "waves": 1, "output_len": 100.0}
+    even = simulate(loop(**asked), constant(0.01, 0.0))  # type: ignore[arg-type]
+    uneven = simulate(loop(**asked, cv=1.0), constant(0.01, 0.0))  # type: ignore[arg-type]
+    assert 5 < uneven.span_s / even.span_s < 14

@@ -70,6 +70,17 @@ def test_parts_of_a_prompt_fill_the_pipeline_of_llama_cpp() -> None:
     assert lone_ttft_s(whole, demand) == pytest.approx(4 * float(step.total_s[0]))
 
 
+def test_a_run_with_a_beginning_and_an_end_is_slower_and_tends_to_the_endless_one() -> None:
+    endless = closed_loop(service(), DEMAND, clients=32).output_tokens_per_s
+    rates = [
+        closed_loop(service(), replace(DEMAND, requests=32.0 * waves), clients=32).output_tokens_per_s
+        for waves in (1, 4, 40)
+    ]
+    assert rates == sorted(rates)
+    assert rates[0] < rates[-1] <= endless * 1.01
+    assert rates[-1] == pytest.approx(endless, rel=0.05)
+
+
 def test_an_offline_run_gives_its_batch_once_a_step() -> None:
     times = offline(service(), DEMAND)
     assert times.running == 256
