@@ -51,7 +51,7 @@ class Deployments:
         if words not in self._found:
             model = self.model(words.model)
             found = build_deployment(
-                words,
+                replace(words, adapters=model.served_adapters(words.adapters)),
                 model=model,
                 gpu=self.gpus.find(words.gpu),
                 constants=self.memory,

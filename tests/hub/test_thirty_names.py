@@ -56,6 +56,18 @@ def test_a_served_model_of_the_hub_is_that_of_its_files(filled, name, capsys):
     assert without_names(answers[0]) == without_names(answers[1])
 
 
+@pytest.mark.parametrize(("verb", "rows"), [("estimate", "points"), ("simulate", "loads")])
+@pytest.mark.parametrize("name", names_of("adapter"))
+def test_an_adapter_of_the_hub_is_served_as_its_base_with_one_adapter(filled, name, verb, rows, capsys):
+    rank = str(find_model(name).adapter_rank)
+    length = ["--gpu", "l4", "--input-len", "16", "--output-len", "16", "--concurrency", "2", "--json"]
+    found = []
+    for words, beside in ((name, []), (filled[name], ["--adapters", "1", "--lora-rank", rank]), (filled[name], [])):
+        app(["llm", verb, words, *length, *beside], standalone_mode=False)
+        found.append(json.loads(capsys.readouterr().out)[rows])
+    assert found[0] == found[1] != found[2]
+
+
 def without_names(answer):
     """Return an answer without what says where the model was read."""
     facts = {key: value for key, value in answer["model"].items() if key not in ("name", "source", "hf_id")}

@@ -13,6 +13,7 @@ from capplan.llm.core.layers import LatentAttention
 from capplan.llm.core.quantisation import Quantisation, default_quantisation
 from capplan.llm.core.sharding import Sharding
 from capplan.llm.core.tensors import count_active_parameters, count_parameters
+from capplan.llm.core.weights import Adapters
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +46,10 @@ class LanguageModel:
     def own_quantisation(self) -> Quantisation:
         """Return how the checkpoint stores its weights."""
         return self.quantisation or default_quantisation(self.architecture, find_weight_format(self.dtype))
+
+    def served_adapters(self, stated: Adapters | None) -> Adapters | None:
+        """Return the adapters that are stated, else the one that its name stands for; None for none."""
+        return stated or (Adapters(count=1, rank=self.adapter_rank) if self.adapter_rank else None)
 
     def stored_as(self, weights: str | None) -> Quantisation:
         """Return how weights are stored in a format, with the checkpoint's own roles if the format is its own.

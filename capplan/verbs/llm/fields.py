@@ -300,13 +300,11 @@ class AdapterFields:
         int, Meta(ge=1, le=10**4), Option(help="Rank of the adapters.", topic=Topic.MODEL, shows_default=True)
     ] = 16
 
-    def served_adapters(self, named_rank: int | None = None) -> "Adapters | None":
-        """Return the adapters; that of a model's name, of `named_rank`, where none are stated; None for none."""
+    def served_adapters(self) -> "Adapters | None":
+        """Return the adapters that are stated; None for none."""
         from capplan.llm.core.weights import Adapters
 
-        if self.adapters:
-            return Adapters(count=self.adapters, rank=self.lora_rank)
-        return None if named_rank is None else Adapters(count=1, rank=named_rank)
+        return Adapters(count=self.adapters, rank=self.lora_rank) if self.adapters else None
 
 
 class Prefill(StrEnum):

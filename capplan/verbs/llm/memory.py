@@ -92,7 +92,7 @@ def answer_llm_memory(question: LlmMemoryQuestion, context: Context) -> "MemoryA
         batched_tokens=question.max_num_batched_tokens,
         max_sequences=question.max_num_seqs,
         pool_bytes=question.kv_pool_bytes,
-        adapters=question.served_adapters(model.adapter_rank),
+        adapters=model.served_adapters(question.served_adapters()),
         kv_offload_bytes=question.kv_offload_bytes,
     )
     constants = load_llm_memory(question.calibration)

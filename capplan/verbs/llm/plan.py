@@ -60,7 +60,7 @@ def search_space(
         choice=question.choice(),
         batch_limits=question.max_seqs or (0,),
         rents=rents,
-        adapters=question.served_adapters(),
+        adapters=deployments.model(model).served_adapters(question.served_adapters()),
         offload=offload,
         cpu=question.cpu or "",
         max_usd_per_hour=question.most_usd_per_hour(),
