@@ -231,10 +231,15 @@ def _count(row: Mapping[str, str], name: str) -> int:
     return int(value)
 
 
+_NOTED_GPUS = re.compile(r"\b(\d+) ?x ?(?=[A-Za-z]{1,3}\d{2,4})")
+
+
 def _replicas(row: Mapping[str, str], sharding: Sharding) -> int:
-    gpus = _number(row, "gpus")
+    gpus, noted = _number(row, "gpus"), _NOTED_GPUS.search(row.get("note", ""))
     if gpus is None:
         return 1
+    if noted and int(noted[1]) != gpus:
+        raise UnreadableRowError(f"its note names {noted[1]} GPUs and its column {gpus:g}; which ran is not known")
     if gpus < sharding.gpus or gpus % sharding.gpus:
         raise UnreadableRowError(f"{gpus:g} GPUs are not a multiple of tp·pp·dp = {sharding.gpus}")
     return int(gpus) // sharding.gpus

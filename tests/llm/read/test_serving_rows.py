@@ -18,7 +18,7 @@ from capplan.specs import load_gpus
 
 HEAD = (
     "model,gpu,gpus,tp,pp,ep,dp,engine,version,weights,kv,input_len,output_len,lengths,concurrency,request_rate,"
-    "serving,ttft_ms,tpot_ms,itl_ms,output_tokens_per_s,quality"
+    "serving,ttft_ms,tpot_ms,itl_ms,output_tokens_per_s,quality,note"
 )
 
 
@@ -60,7 +60,7 @@ def test_newer_tables_of_tensorrt_llm_state_their_own_requests(tmp_path: Path) -
 
 def test_a_run_without_a_version_has_the_only_one_of_its_source(tmp_path: Path) -> None:
     head = HEAD + ",source"
-    row = "qwen3-32b,h100,1,1,,,,{},{},fp8,fp8,1000,500,,1,,online,120,8.5,,,A,{}"
+    row = "qwen3-32b,h100,1,1,,,,{},{},fp8,fp8,1000,500,,1,,online,120,8.5,,,A,,{}"
     stated = [
         row.format(*words)
         for words in (
@@ -133,6 +133,7 @@ def test_how_requests_come_follows_from_the_columns(
         ("m,g,,x,,,,vllm,,,,100,100,,8,,,1,1,,,", "tp is 'x', which is not a number"),
         ("m,g,,2.5,,,,vllm,,,,100,100,,8,,,1,1,,,", "tp is 2.5, which is not a number of GPUs"),
         ("m,g,3,2,,,,vllm,,,,100,100,,8,,,1,1,,,", "3 GPUs are not a multiple of tp·pp·dp = 2"),
+        ("m,g,8,8,,,,vllm,,,,100,100,,8,,,1,1,,,,4xMI300X", "its note names 4 GPUs and its column 8"),
         ("m,g,,,,,,vllm,,,,,100,,8,,,1,1,,,", "input_len is empty; write the mean number of tokens"),
         ("m,g,,,,,,vllm,,,,100,100,,8,,,,,,,", "nothing was measured"),
         ("m,g,,,,,,vllm,,,,100,100,,0,,,1,1,,,", "concurrency is 0; write 1 or more clients, or inf"),

@@ -85,7 +85,7 @@ def fit_serving(
     """Learn constants from runs of quality A and B."""
     learnt, skipped = _learnable(runs, find)
     rows = [run for _, run in learnt]
-    layout = default_layout(run.observation.case for run in rows)
+    layout = default_layout([run.observation.case for run in rows])
     table = Tabulated.of([run.observation for run in rows], layout=layout, prior=default_prior(layout))
     fit = fit_constants(table)
     calibration = learn(rows, table, fit, name="capplan llm")
@@ -123,7 +123,7 @@ def fit_own(runs: Sequence[MeasuredRun], *, find: Find, shipped: LlmCalibration,
     """Learn constants of engines from own runs; take those that miss runs of unseen GPUs and versions less."""
     learnt, skipped = _learnable(runs, find)
     rows = [run for _, run in learnt]
-    layout = default_layout(run.observation.case for run in rows)
+    layout = default_layout([run.observation.case for run in rows])
     table = Tabulated.of([run.observation for run in rows], layout=layout, prior=own_prior(layout, shipped))
     before = followed_fit(table, table.prior.mean)
     observed = np.log([run.observation.value for run in rows])

@@ -40,6 +40,10 @@ class ConstantsVector:
             *(f"factor/{item}/kernel_factor" for item in self.factors),
         )
 
+    def factor_place(self, name: str) -> int:
+        """Return where a factor of kernels lies among all of them, -1 where it has none."""
+        return self.factors.index(name) if name in self.factors else -1
+
     def pack(self, calibration: LlmCalibration) -> FloatArray:
         """Return the constants of a calibration as a vector of logarithms."""
         values: list[float] = []

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from capplan.core.numbers import FloatArray
-from capplan.llm.core.timing.calibration import KernelClass, LinkConstants, factor_name
+from capplan.llm.core.timing.calibration import KernelClass, LinkConstants, factor_name, fixed_name
 from capplan.llm.core.timing.constants import Constants, ConstantsVector
 from capplan.llm.core.timing.engine_rules import SCHEDULING
 from capplan.llm.core.timing.machine import HostCpu, Machine
@@ -150,6 +150,7 @@ class StepTable:
     foreign: FloatArray
     engine: IntArray
     factor: IntArray
+    fixed: IntArray
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -216,6 +217,7 @@ def step_table(kernels: Kernels, load: Load, *, machine: Machine, layout: Consta
         foreign=float(machine.vendor != "NVIDIA" and shares) * one,
         engine=np.full(one.shape, layout.engines.index(engine)),
         factor=np.broadcast_to(_factor_places(kernel_class, machine.architecture, layout, engine), count.shape),
+        fixed=np.full(one.shape, layout.factor_place(fixed_name(engine, machine.vendor, machine.architecture))),
     )
 
 
@@ -249,8 +251,7 @@ def _host_columns(kernels: Kernels, load: Load, machine: Machine, host: HostCpu)
 
 
 def _factor_places(kernel_class: IntArray, architecture: str, layout: ConstantsVector, engine: str) -> IntArray:
-    places = {name: place for place, name in enumerate(layout.factors)}
-    return np.array([places.get(factor_name(engine, architecture, CLASSES[index]), -1) for index in kernel_class])
+    return np.array([layout.factor_place(factor_name(engine, architecture, CLASSES[index])) for index in kernel_class])
 
 
 def stack(tables: Sequence[StepTable]) -> StepTable:
@@ -294,6 +295,11 @@ def _kernel_times(table: StepTable, constants: Constants) -> _KernelTimes:
     return _KernelTimes(compute_s, memory_s, np.cbrt(compute_s**3 + memory_s**3))
 
 
+def _fixed_s(table: StepTable, constants: Constants) -> FloatArray:
+    """Return the fixed time of each kernel [step, kernel]. [s]"""
+    return constants.kernel("fixed_s")[table.kernel_class] * constants.factors_of(table.fixed)[:, None]
+
+
 def _memory_factor(table: StepTable, constants: Constants) -> FloatArray:
     """Return by what factor a GPU's memory reaches more of its printed bandwidth than HBM on an NVIDIA GPU does."""
     narrow = 1.0 + table.narrow * (constants.device("narrow_bandwidth") - 1.0)
@@ -311,7 +317,7 @@ def kernel_slopes_s(table: StepTable, constants: Constants) -> FloatArray:
     parts = (
         -scale * times.compute_s**3,
         -scale * times.memory_s**3,
-        table.count * constants.kernel("fixed_s")[table.kernel_class],
+        table.count * _fixed_s(table, constants),
     )
     slopes = np.zeros((table.count.shape[0], len(parts) * len(CLASSES)))
     rows = np.arange(table.count.shape[0])
@@ -331,14 +337,15 @@ def factor_slopes_s(table: StepTable, constants: Constants) -> FloatArray:
     slopes = np.zeros((table.count.shape[0], len(constants.layout.factors)))
     rows, columns = np.nonzero(table.factor >= 0)
     np.add.at(slopes, (rows, table.factor[rows, columns]), moved_s[rows, columns])
+    delayed = np.flatnonzero(table.fixed >= 0)
+    slopes[delayed, table.fixed[delayed]] += (table.count * _fixed_s(table, constants)).sum(axis=1)[delayed]
     return slopes
 
 
 def step_time(table: StepTable, constants: Constants, *, kernels_s: FloatArray | None = None) -> StepTime:
     """Compute the time of every step of a table with fitted constants."""
     if kernels_s is None:
-        fixed_s = constants.kernel("fixed_s")[table.kernel_class]
-        kernels_s = table.count * (_kernel_times(table, constants).roofline_s + fixed_s)
+        kernels_s = table.count * (_kernel_times(table, constants).roofline_s + _fixed_s(table, constants))
     engine, memory = table.engine, _memory_factor(table, constants)
     overlaps = np.array([SCHEDULING[name].overlaps for name in constants.layout.engines])[engine]
     sequences_s = constants.engine("sequence_s")[engine] * table.sequences

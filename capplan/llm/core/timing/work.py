@@ -58,8 +58,12 @@ _KERNELS: dict[str, WeightKernel] = {
     "fp8_block": _FP8_BLOCK,
     "int8": _low(1.0, 1.0, Arithmetic.INT8, KernelClass.GEMM_INT8, KernelClass.MOE_FP8),
     "nvfp4": _low(0.5625, 0.5625, Arithmetic.FP4, KernelClass.GEMM_FP4, KernelClass.MOE_NVFP4),
-    "mxfp4": _low(0.53125, 1.03, Arithmetic.FP4, KernelClass.GEMM_FP4, KernelClass.MOE_MXFP4),
+    "mxfp4": _low(0.53125, 1.03, Arithmetic.FP8, KernelClass.GEMM_FP4, KernelClass.MOE_MXFP4),
 }
+_NEEDS = {"mxfp4": Arithmetic.FP4}
+"""Units without which a format is widened, where they are not those that multiply: mxfp4 weights times mxfp8 inputs run
+at the rate of fp8 ("mxf8f6f4.block_scale: 2x Hopper Fp8 Tensor Core", of mxf4 4x; NVIDIA CUTLASS, Blackwell SM100
+GEMMs, read on 2026-11-27), on GPUs with fp4 units."""
 
 
 def ggml_kernel(kernel: WeightKernel) -> WeightKernel:
@@ -74,7 +78,7 @@ def weight_kernel(quantisation: Quantisation, role: WeightRole, *, units: Set[Ar
     if stored is None or bits >= 16:
         return replace(_HALF, weight_bytes=bits / 8)
     kernel = _KERNELS.get(stored.name)
-    if kernel is not None and kernel.arithmetic in units:
+    if kernel is not None and _NEEDS.get(stored.name, kernel.arithmetic) in units:
         return kernel
     weight_bytes = bits / 8
     wide = weight_bytes > 0.8

@@ -9,6 +9,7 @@ from capplan.core.gpus.spec import GpuSpec, PeakKind
 from capplan.llm.core.serving.priors import PRIOR, default_layout
 from capplan.llm.core.sharding import Sharding
 from capplan.llm.core.timing.calibration import KernelConstants, LinkConstants, LlmCalibration
+from capplan.llm.core.timing.constants import ConstantsVector
 from capplan.llm.core.timing.machine import Machine, machine_of
 from capplan.llm.core.timing.step_time import (
     StepTime,
@@ -84,6 +85,23 @@ def test_decode_floor_of_llama_70b_fp8_on_four_h100() -> None:
     assert seconds(ideal(), Load.of(decoding=1, context=0)) == pytest.approx(5.27e-3, rel=0.01)
     # above the floor: activations are read and written, and a kernel near its ridge takes more than either bound
     assert seconds(ideal(), Load.of(decoding=64, context=1536)) == pytest.approx(6.47e-3, rel=0.03)
+
+
+def test_fixed_times_of_a_vendors_line_take_their_factor_and_nothing_else_does() -> None:
+    # 1 ms a kernel, twice as long: of 80 layers of five kernels (queries with keys and values, output, gate with up,
+    # down, attention) and the head 401 ms more
+    kernel = KernelConstants(compute_fraction=1.0, bandwidth_fraction=1.0, fixed_s=1e-3)
+    slow = replace(ideal(), kernels=dict.fromkeys(PRIOR.kernels, kernel))
+    load, work = Load.of(decoding=1, context=64), kernels(LLAMA_70B)
+    amd = replace(machine(), vendor="AMD", architecture="CDNA3")
+    found = []
+    for factor in (1.0, 2.0):
+        layout = default_layout()
+        layout = ConstantsVector(layout.engines, ("fixed times | sglang | CDNA", "fixed times | vllm | CDNA"))
+        constants = layout.view(layout.pack(replace(slow, kernel_factors={"fixed times | vllm | CDNA": factor})))
+        table = step_table(work, load, machine=amd, layout=layout, engine="vllm")
+        found.append(float(step_time(table, constants).total_s[0]))
+    assert found[1] - found[0] == pytest.approx(0.401, rel=1e-6)
 
 
 def test_prefill_floor_of_llama_70b_fp8_on_four_h100() -> None:

@@ -30,6 +30,16 @@ from tests.llm.core.architectures import DEEPSEEK_V3, GPT_OSS_120B, LLAMA_8B, LL
 ALL_UNITS = frozenset(Arithmetic)
 
 
+def test_mxfp4_weights_multiply_at_the_rate_of_fp8_and_only_where_there_are_fp4_units() -> None:
+    # kind::mxf8f6f4 has the throughput of fp8 (NVIDIA CUTLASS, "Blackwell SM100 GEMMs"); Hopper has no such units
+    stored = default_quantisation(parse_config(GPT_OSS_120B, name="model"), find_weight_format("mxfp4"))
+    found = [
+        weight_kernel(stored, WeightRole.EXPERT, units=units).arithmetic
+        for units in (ALL_UNITS, ALL_UNITS - {Arithmetic.FP4})
+    ]
+    assert found == [Arithmetic.FP8, Arithmetic.HALF]
+
+
 def kernels(
     config: dict[str, object], *, weights: str = "bf16", kv: str = "bf16", sharding: Sharding | None = None
 ) -> Kernels:
