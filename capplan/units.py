@@ -170,10 +170,10 @@ def format_watts(power_w: float) -> str:
 def format_joules(energy_j: float) -> str:
     """Write an energy.
 
-    >>> format_joules(0.0719), format_joules(1.366)
-    ('71.9 mJ', '1.37 J')
+    >>> format_joules(0.0719), format_joules(1.366), format_joules(9e6)
+    ('71.9 mJ', '1.37 J', '2.50 kWh')
     """
-    return _scaled(energy_j, [(1e3, "kJ"), (1, "J"), (1e-3, "mJ")], 3)
+    return _scaled(energy_j, [(3.6e9, "MWh"), (3.6e6, "kWh"), (1e3, "kJ"), (1, "J"), (1e-3, "mJ")], 3)
 
 
 def format_speedup(ratio: float) -> str:

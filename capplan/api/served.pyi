@@ -860,6 +860,8 @@ class ServedVerbs:
         spot_per_hour: float = ...,
         measured_step_s: float | str | None = ...,
         measured_peak_bytes: float | str | None = ...,
+        energy: bool = ...,
+        power_limit_w: float | str | None = ...,
         launch: bool = ...,
         format: str = ...,
     ) -> Any:
@@ -905,6 +907,7 @@ class ServedVerbs:
         global_batch: int | None = ...,
         deadline_s: float | str | None = ...,
         budget_usd: float | str | None = ...,
+        certainty_fraction: float | str = ...,
         everything: bool = ...,
         launch: bool = ...,
         providers: Sequence[str] | str | None = ...,
@@ -912,6 +915,8 @@ class ServedVerbs:
         currency: str | None = ...,
         buyer: str | None = ...,
         deducts_vat: bool = ...,
+        energy: bool = ...,
+        power_limit_w: float | str | None = ...,
         format: str = ...,
     ) -> Any:
         """Search GPUs, counts, layouts, micro-batches and recomputation for a training run: the cheapest, the fastest, and the one on fewest GPUs."""

@@ -74,6 +74,16 @@ class Interval:
             math.log(self.high / self.expected) * NormalDist().inv_cdf(probability) / NORMAL_90
         )
 
+    def probability_within(self, bound: float) -> float:
+        """Return the probability that the quantity stays within a bound, its logarithm being normal on either side."""
+        end = self.high if bound >= self.expected else self.low
+        if bound == self.expected:
+            return 0.5
+        if end == self.expected:
+            return float(bound > self.expected)
+        deviation = abs(math.log(end / self.expected)) / NORMAL_90
+        return NormalDist().cdf(math.log(bound / self.expected) / deviation)
+
     @classmethod
     def exact(cls, value: float) -> "Interval":
         """Return a quantity that is known."""

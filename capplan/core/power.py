@@ -412,22 +412,6 @@ def power_fraction(shares: RateShares, constants: PowerConstants) -> float:
     return min(1.0, constants.base_fraction + reach * (1.0 - exp(-demand)))
 
 
-def step_power_w(
-    gpu: GpuSpec, work: CardWork, law: PowerLaw, *, novelties: Set[PowerNovelty] = NEW_WORK
-) -> Interval | None:
-    """Return the mean power of one card during a step, without its host; None where its limit is not known. [W]"""
-    if gpu.tdp_w is None:
-        return None
-    constants = law.of(gpu)
-    fraction = power_fraction(rate_shares(gpu, work), constants)
-    width = exp(law.half_width(gpu, novelties))
-    return Interval(
-        low=gpu.tdp_w * max(constants.base_fraction, fraction / width),
-        expected=gpu.tdp_w * fraction,
-        high=gpu.tdp_w * min(1.0, fraction * width),
-    )
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepEnergy:
     """Mean power of all GPUs that take a step, without the host, and the energy of one sample. [W, J]

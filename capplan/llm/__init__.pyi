@@ -1135,6 +1135,8 @@ def train_estimate(
     spot_per_hour: float = ...,
     measured_step_s: float | str | None = ...,
     measured_peak_bytes: float | str | None = ...,
+    energy: bool = ...,
+    power_limit_w: float | str | None = ...,
     specs: Sequence[str | Path] | str | None = ...,
     calibration: str | Path | None = ...,
 ) -> _PricedTrainingShown:
@@ -1190,6 +1192,8 @@ def train_estimate(
         spot_per_hour: Interruptions of one spot server per hour.
         measured_step_s: Time of one optimizer step that you measured of this job.
         measured_peak_bytes: Peak of reserved memory that you measured of this job.
+        energy: Show the power of the GPUs and the joules of a sample, or of an output token.
+        power_limit_w: A power limit that is set on each GPU (nvidia-smi -pl), such as 300W: the time and energy under it.
         specs: Own GPU specs, laid over the built-in ones.
         calibration: Constants of training other than the shipped ones.
 
@@ -1240,11 +1244,14 @@ def train_plan(
     global_batch: int | None = ...,
     deadline_s: float | str | None = ...,
     budget_usd: float | str | None = ...,
+    certainty_fraction: float | str = ...,
     providers: Sequence[str] | str | None = ...,
     regions: Sequence[str] | str | None = ...,
     currency: str | None = ...,
     buyer: str | None = ...,
     deducts_vat: bool = ...,
+    energy: bool = ...,
+    power_limit_w: float | str | None = ...,
     specs: Sequence[str | Path] | str | None = ...,
     calibration: str | Path | None = ...,
 ) -> _TrainingPlanShown:
@@ -1289,11 +1296,14 @@ def train_plan(
         global_batch: Sequences of an optimizer step; by default 4 M tokens, give or take a tenth, and 64 sequences for adapters.
         deadline_s: Longest run, such as 14d.
         budget_usd: Most money, such as 250k.
+        certainty_fraction: Probability with which the deadline and the budget are kept, as the intervals say.
         providers: Only GPUs that this provider rents, at its prices; repeatable.
         regions: Only offers in this region, country (de) or area (eu); repeatable.
         currency: Also write the cost in this currency, with VAT: EUR at a dated reference rate, or EUR=1.08 at your own price in USD. That of regions by default.
         buyer: Country in which your company is established, such as de: its VAT and currency count.
         deducts_vat: You deduct VAT: it is not a cost.
+        energy: Show the power of the GPUs and the joules of a sample, or of an output token.
+        power_limit_w: A power limit that is set on each GPU (nvidia-smi -pl), such as 300W: the time and energy under it.
         specs: Own GPU specs, laid over the built-in ones.
         calibration: Constants of training other than the shipped ones.
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from capplan.core.gpus.spec import PeakKind
+from capplan.core.gpus.spec import GpuSpec, PeakKind
 from capplan.core.numbers import Interval
 from capplan.core.origin import Origin
 from capplan.core.power import (
@@ -16,10 +16,12 @@ from capplan.core.power import (
     CardPower,
     CardWork,
     PeakDensity,
+    PeakSeconds,
     PowerConstants,
     PowerLaw,
     PowerNovelty,
-    step_power_w,
+    peak_seconds,
+    step_energy,
 )
 from capplan.specs import load_gpus
 
@@ -39,6 +41,16 @@ LAW = PowerLaw(
     origin=Origin(made=date(2026, 11, 23), command="none", sources=(), rows=0),
     capping=CapLaw(low=0.2, exponent=0.4, high=0.6),
 )
+
+
+def step_power_w(gpu: GpuSpec, work: CardWork, law: PowerLaw) -> Interval | None:
+    """Return the power of a card during a step whose time is known."""
+    found = step_energy(
+        gpu, peak_seconds(gpu, work), Interval.exact(work.time_s), law, samples=1.0, novelties=frozenset()
+    )
+    return found.power_w if found else None
+
+
 sizes = st.floats(0, 1e15)
 times = st.floats(1e-6, 1e3)
 
@@ -119,6 +131,13 @@ def test_the_same_work_in_less_time_never_costs_more_energy(
     slow = power(traffic_bytes=traffic_bytes, bf16=flops, time_s=time_s).expected * time_s
     quick = power(traffic_bytes=traffic_bytes, bf16=flops, time_s=time_s / quicker).expected * time_s / quicker
     assert quick <= slow * (1 + 1e-9)
+
+
+def test_energy_is_power_times_time() -> None:
+    # no work: 0.2 of 700 W on each of two cards, for 3 s that make four samples
+    found = step_energy(H100, PeakSeconds(), Interval.exact(3.0), LAW, samples=4.0, gpus=2)
+    assert found is not None
+    assert found.joules_per_sample.expected == pytest.approx(2 * 140 * 3 / 4)
 
 
 def test_an_architecture_that_nobody_measured_has_the_wider_interval_of_the_others() -> None:

@@ -7,7 +7,8 @@ import pytest
 
 from capplan import llm, plan
 from capplan.app.deployments import Deployments
-from capplan.core.power import CardWork, PowerLaw, step_power_w
+from capplan.core.numbers import Interval
+from capplan.core.power import CardWork, PowerLaw, PowerNovelty, peak_seconds, step_energy
 from capplan.errors import SpecError
 from capplan.llm.core.search.judged_runs import validate_serving
 from capplan.llm.core.serving.accuracy import ServingValidation
@@ -130,11 +131,11 @@ def test_an_h200_that_streams_draws_more_of_its_limit_than_an_h100(law: PowerLaw
     # RRZE-HPC/gpu-benches@1038c5d, gpu-roofline on an H200 SXM: 578 W of 700 while it streams. Streams reach 92 % of
     # the printed bandwidth of 4.8 TB/s there; no H200 is among the rows that made the law.
     gpu = load_gpus().find("h200-sxm-141gb")
-    work = CardWork(traffic_bytes=0.92 * 4.8e12, flops={}, time_s=1.0)
-    found = step_power_w(gpu, work, law)
+    work = peak_seconds(gpu, CardWork(traffic_bytes=0.92 * 4.8e12, flops={}, time_s=1.0))
+    found = step_energy(gpu, work, Interval.exact(1.0), law, samples=1.0, novelties=frozenset({PowerNovelty.WORK}))
     assert found is not None
-    assert found.expected == pytest.approx(578, rel=0.1)
-    assert found.low <= 578 <= found.high
+    assert found.power_w.expected == pytest.approx(578, rel=0.1)
+    assert found.power_w.low <= 578 <= found.power_w.high
 
 
 def test_an_rtx_3090_at_280_of_350_watts_keeps_nearly_all_of_its_speed() -> None:

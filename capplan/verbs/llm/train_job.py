@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 from capplan.verbs.llm.train_fields import OwnRunFields, RunFields, TrainingFilesFields, TrainingJobFields, stated_job
 from capplan.verbs.llm.train_files import with_config
 from capplan.verbs.statement.contract import Context, Outcome, Verb, laid_out_by
-from capplan.verbs.statement.fields import in_answer
+from capplan.verbs.statement.fields import EnergyFields, in_answer
 
 if TYPE_CHECKING:
     from capplan.core.numbers import Interval
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class LlmTrainEstimateQuestion(TrainingJobFields, RunFields, OwnRunFields, TrainingFilesFields):
+class LlmTrainEstimateQuestion(TrainingJobFields, RunFields, OwnRunFields, EnergyFields, TrainingFilesFields):
     """How long a training step takes, and a whole run."""
 
     launch: Annotated[bool, in_answer("Write a configuration for the framework.")] = False
@@ -32,7 +32,6 @@ def answer_llm_train_estimate(question: LlmTrainEstimateQuestion, context: Conte
     from capplan.llm.core.training.estimate import estimate_training
     from capplan.llm.core.training.plan import price_training
     from capplan.llm.core.training.search import run_offer
-    from capplan.specs.fitted import load_power_law
     from capplan.specs.rate_laws import load_rate_laws
 
     question, files = with_config(question)
@@ -45,11 +44,11 @@ def answer_llm_train_estimate(question: LlmTrainEstimateQuestion, context: Conte
         network_bytes_per_s=question.network_bytes_per_s,
         own=question.own_run(),
         rollout=_rollout(question, job, context),
+        law=question.limited_law(),
     )
     offers = on_demand_offers(context.price_list(question.specs)).get(gpu.id, ())
     offer = run_offer(offers, gpu, gpus=job.layout.gpus, network_bytes_per_s=question.network_bytes_per_s)
-    terms, law = question.terms(), load_power_law()
-    priced = price_training(estimate, terms, offer=offer, law=law, campaign=constants.campaign)
+    priced = price_training(estimate, question.terms(), offer=offer, campaign=constants.campaign)
     return replace(priced, files=files)
 
 
@@ -90,7 +89,9 @@ LLM_TRAIN_ESTIMATE = Verb(
         "capplan llm train estimate qwen3-8b --gpu l40s --method lora --micro-batch 4 --samples 50000 --epochs 3",
     ),
     answer=answer_llm_train_estimate,
-    sections=laid_out_by("capplan.report.text.llm.training:training_estimate_sections", shows_launch="launch"),
+    sections=laid_out_by(
+        "capplan.report.text.llm.training:training_estimate_sections", shows_launch="launch", shows_power="energy"
+    ),
     fits_one_screen=True,
     document=laid_out_by("capplan.shapes.llm_training:ESTIMATE"),
     outcome=lambda found: Outcome(exit_code=0 if found.estimate.memory.fits else 1),

@@ -11,9 +11,9 @@ from capplan.verbs.llm.fields import names_of
 from capplan.verbs.llm.train_fields import RunFields, TrainingFilesFields, TrainingMethodFields
 from capplan.verbs.llm.train_files import TrainedModelFields, with_config
 from capplan.verbs.statement.contract import Context, Outcome, Verb, laid_out_by
-from capplan.verbs.statement.fields import CurrencyFields, Name, in_answer
+from capplan.verbs.statement.fields import CurrencyFields, EnergyFields, Name, in_answer
 from capplan.verbs.statement.options import Option, Topic
-from capplan.verbs.statement.words import AMOUNT, TIME_LIMIT
+from capplan.verbs.statement.words import AMOUNT, SHARE, TIME_LIMIT
 
 if TYPE_CHECKING:
     from capplan.llm.core.training.plan import TrainingPlan
@@ -75,13 +75,21 @@ class _PlanFields:
             topic=Topic.LIMITS,
         ),
     ] = None
+    certainty_fraction: Annotated[
+        float,
+        Meta(ge=0.01, le=0.999),
+        Option(
+            help="Probability with which the deadline and the budget are kept, as the intervals say.",
+            flags=("--certainty",), metavar="SHARE", words=SHARE, topic=Topic.LIMITS, shows_default=True,
+        ),
+    ] = 0.5  # fmt: skip
     everything: Annotated[bool, in_answer("Show every GPU and count.", "--all")] = False
     launch: Annotated[bool, in_answer("Write a configuration of the cheapest run for the framework.")] = False
 
 
 @dataclass(frozen=True, kw_only=True)
 class LlmTrainPlanQuestion(
-    TrainedModelFields, TrainingMethodFields, RunFields, _PlanFields, CurrencyFields, TrainingFilesFields
+    TrainedModelFields, TrainingMethodFields, RunFields, _PlanFields, CurrencyFields, EnergyFields, TrainingFilesFields
 ):
     """Which GPUs, how many, and which layout train a language model."""
 
@@ -103,11 +111,12 @@ def answer_llm_train_plan(question: LlmTrainPlanQuestion, context: Context) -> "
     """
     from capplan.app.deployments import on_demand_offers, searched_gpus
     from capplan.llm.core.training.plan import PlanConstraints, plan_training
-    from capplan.specs.fitted import load_power_law
     from capplan.specs.rate_laws import load_rate_laws
     from capplan.units import counted
 
     question, files = with_config(question)
+    if (question.deadline_s or question.budget_usd) and question.tokens is None and question.samples is None:
+        raise UsageError("⟨deadline⟩ and ⟨budget⟩ limit a whole run; add ⟨tokens⟩ or ⟨samples⟩.")
     if OBJECTIVES[question.objective].generates:
         raise UsageError(
             f"⟨objective⟩ {question.objective.value} generates samples in every step, which a plan does not search; "
@@ -135,12 +144,13 @@ def answer_llm_train_plan(question: LlmTrainPlanQuestion, context: Context) -> "
                 deadline_s=question.deadline_s,
                 budget_usd=question.budget_usd,
                 network_bytes_per_s=question.network_bytes_per_s,
+                certainty_fraction=question.certainty_fraction,
             ),
             terms=question.terms(),
             offers=on_demand_offers(prices),
             calibration=question.constants(),
             laws=load_rate_laws(),
-            law=load_power_law(),
+            law=question.limited_law(),
         )
     return replace(found, local=question.local_currency(), files=files)
 
@@ -160,7 +170,10 @@ LLM_TRAIN_PLAN = Verb(
     ),
     answer=answer_llm_train_plan,
     sections=laid_out_by(
-        "capplan.report.text.llm.training:training_plan_sections", everything="everything", shows_launch="launch"
+        "capplan.report.text.llm.training:training_plan_sections",
+        everything="everything",
+        shows_launch="launch",
+        shows_power="energy",
     ),
     fits_one_screen=True,
     document=laid_out_by("capplan.shapes.llm_training:PLAN"),

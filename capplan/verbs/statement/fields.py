@@ -700,8 +700,10 @@ class EnergyFields:
 
     def power_law(self, *, needed: bool = False) -> "PowerLaw | None":
         """Return the law of power, with the power limit that is asked for; None where nothing asks for it."""
-        if not (self.energy or self.power_limit_w is not None or needed):
-            return None
+        return self.limited_law() if self.energy or self.power_limit_w is not None or needed else None
+
+    def limited_law(self) -> "PowerLaw":
+        """Return the law of power with the power limit that is asked for."""
         from capplan.specs.calibration import load_calibration
         from capplan.specs.fitted import load_power_law
 

@@ -3,7 +3,10 @@
 import csv
 import io
 import json
+import math
+import operator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -65,7 +68,8 @@ def test_a_plan_names_the_cheapest_the_fastest_and_the_fewest(run: Run) -> None:
     assert plan["fewest"]["job"]["gpus"] == min(each["job"]["gpus"] for each in every)
     late = run(*words, "--samples", "50k", "--gpus", 1, "--deadline", "1s")
     assert late.exit_code == 1
-    assert "Nothing fits or keeps the limits" in late.stdout
+    assert "None of 2 runs that would fit keeps the limits" in late.stdout
+    assert {line.partition(" ")[0] for line in late.stdout.splitlines()} >= {"quickest", "cheapest"}
 
 
 def test_measured_runs_are_judged_and_others_are_listed_with_reasons(run: Run, tmp_path: Path) -> None:
@@ -123,6 +127,73 @@ def test_a_deadline_is_kept_by_as_few_gpus_as_whole_machines_allow(run: Run) -> 
     assert 32 < fewest["job"]["gpus"] < 64
     fewer = json.loads(run(*words, "--gpus", fewest["job"]["gpus"] - 8, "--json").stdout)
     assert fewer["fastest"]["run"]["wall_s"]["expected"] > 30 * 86400
+
+
+def test_a_deadline_is_kept_with_the_certainty_that_is_asked(run: Run) -> None:
+    words = ["llm", "train", "plan", "llama-2-7b", "--tokens", "1T", "--gpu", "h100-sxm5-80gb", "--max-gpus", 128]
+    fewest = []
+    # log-normal: the 95th percentile lies 1.645 deviations above what is expected, the 90th 1.282
+    for share, deviations in ((0.5, 0.0), (0.9, 1.282)):
+        plan = json.loads(run(*words, "--deadline", "30d", "--certainty", share, "--json").stdout)
+        time_s = plan["fewest"]["run"]["wall_s"]
+        deviation = math.log(time_s["high"] / time_s["expected"]) / 1.645
+        assert time_s["expected"] * math.exp(deviations * deviation) <= 30 * 86400 * 1.001
+        fewest.append(plan["fewest"]["job"]["gpus"])
+    assert fewest[0] < fewest[1]
+
+
+def test_a_plan_lists_the_runs_that_none_beats_in_time_money_and_energy(run: Run) -> None:
+    words = ["llm", "train", "plan", LLAMA, "--gpu", "a100-sxm4-80gb", "--gpu", "h100-sxm5-80gb", "--gpu", "l40s"]
+    plan = json.loads(run(*words, "--method", "lora", "--tokens", "1G", "--max-gpus", 16, "--json").stdout)
+
+    def efforts(entry: dict[str, Any]) -> tuple[float, float, float]:
+        return (
+            entry["run"]["wall_s"]["expected"],
+            entry["usd"]["expected"] if entry["usd"] else math.inf,
+            entry["energy_j"]["expected"],
+        )
+
+    every, best = ([efforts(entry) for entry in plan[name]] for name in ("all", "efficient"))
+    assert len(every) > len(best) > 1
+    assert set(best) == {
+        own for own in every
+        if not any(other != own and all(map(operator.le, other, own)) for other in every)
+    }  # fmt: skip
+    assert {min(every), min(every, key=lambda each: each[1]), min(every, key=lambda each: each[2])} <= set(best)
+
+
+def test_a_power_limit_lengthens_a_step_and_binds_the_power(run: Run) -> None:
+    words = ["llm", "train", "estimate", LLAMA, "--gpu", "h100-sxm5-80gb", "--gpus", 8, "--tokens", "1G"]
+    plain, capped, loose = (
+        json.loads(run(*words, *more, "--json").stdout)["estimate"]
+        for more in ((), ("--power-limit", "400W"), ("--power-limit", "700W"))
+    )
+    assert capped["power_w"]["high"] <= 8 * 400 < plain["power_w"]["expected"] <= 8 * 700
+    assert capped["step_s"]["expected"] > plain["step_s"]["expected"]
+    assert sum(part["value"] for part in capped["parts_s"]) == pytest.approx(capped["step_s"]["expected"])
+    assert loose["step_s"] == plain["step_s"]
+    # power × time of a step, for each of its tokens
+    assert capped["joules_per_token"]["expected"] * capped["tokens_per_s"]["expected"] == pytest.approx(
+        capped["power_w"]["expected"]
+    )
+    shown = run(*words, "--energy").stdout
+    assert "power of the GPUs" in shown
+    assert "kWh" in shown
+
+
+def test_a_power_limit_that_a_card_does_not_take_is_refused(run: Run) -> None:
+    words = ["--tokens", "1G", "--power-limit", "20W", "--gpu", "h100-sxm5-80gb"]
+    refused = run("llm", "train", "estimate", LLAMA, *words)
+    assert refused.exit_code == 2
+    assert "20.0 W asked" in refused.stderr
+    planned = run("llm", "train", "plan", LLAMA, *words)
+    assert planned.exit_code == 1
+    assert "20.0 W asked" in planned.stdout
+
+
+def test_limits_of_a_run_need_its_tokens(run: Run) -> None:
+    refused = run("llm", "train", "plan", LLAMA, "--gpu", "l40s", "--deadline", "3d")
+    assert (refused.exit_code, "--tokens" in refused.stderr) == (2, True)
 
 
 def test_counts_without_a_layout_are_named(run: Run) -> None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from capplan.core.engine_names import find_engine
 from capplan.core.numbers import Interval
-from capplan.core.power import PowerLaw, PowerNovelty, step_power_w
+from capplan.core.power import PowerLaw, PowerNovelty, peak_seconds, step_energy
 from capplan.errors import CapplanError, UsageError
 from capplan.llm.core.deployment import NamedDeployment, ServingDeployment
 from capplan.llm.core.measured import SkippedRun
@@ -181,9 +181,12 @@ def _power_at_time_w(item: PreparedRun, law: PowerLaw, *, running: float, output
     )
     is_stated = run.energy is None or run.energy.is_timed
     novelties = frozenset[PowerNovelty]() if is_stated else frozenset({PowerNovelty.REQUESTS})
-    power_w = step_power_w(deployment.gpu, work, law, novelties=novelties)
-    assert power_w is not None
-    return power_w * (run.sharding.gpus * run.replicas)
+    found = step_energy(
+        deployment.gpu, peak_seconds(deployment.gpu, work), Interval.exact(work.time_s), law, samples=1.0,
+        gpus=run.sharding.gpus * run.replicas, novelties=novelties,
+    )  # fmt: skip
+    assert found is not None
+    return found.power_w
 
 
 def _predicted_energy(

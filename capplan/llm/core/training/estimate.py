@@ -1,12 +1,28 @@
 """Answer questions on one training job: its memory, the time of its step, and whether it fits."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 
+import numpy as np
+
 from capplan.core.gpus.rate_laws import RateLaws
-from capplan.core.gpus.spec import GpuSpec
-from capplan.core.numbers import Interval
+from capplan.core.gpus.spec import GpuSpec, PeakKind
+from capplan.core.numbers import FloatArray, Interval
+from capplan.core.power import (
+    PROBED_CLOCKS,
+    CardCap,
+    CardWork,
+    PeakSeconds,
+    PowerLaw,
+    StepEnergy,
+    at_clock,
+    clock_mix,
+    peak_seconds,
+    step_energy,
+)
+from capplan.errors import UsageError
 from capplan.llm.core.training.accuracy import TrainingCalibration, TrainingEvidence, around, within_probability
-from capplan.llm.core.training.flops import TrainingRates, training_rates
+from capplan.llm.core.training.flops import TrainingRates, matmul_peak, training_rates
 from capplan.llm.core.training.job import Recompute, TrainingJob, check_job, recompute_choices
 from capplan.llm.core.training.memory import MemoryOutlook, MemoryScope, estimate_memory
 from capplan.llm.core.training.stated_file import StatedFile
@@ -74,7 +90,11 @@ class TrainingMemoryAnswer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingEstimate:
-    """The speed of a job: the time of an optimizer step by part, tokens per second, and shares of the peak rate."""
+    """The speed of a job: the time of an optimizer step by part, tokens per second, and shares of the peak rate.
+
+    `energy` is the power of all GPUs and the energy of a step, which is its sample; None where no law was asked, or the
+    card's limit is not known.
+    """
 
     memory: TrainingMemoryAnswer
     step: TrainingStepTime
@@ -82,6 +102,7 @@ class TrainingEstimate:
     tokens_per_s: Interval
     rates: TrainingRates
     evidence: TrainingEvidence
+    energy: StepEnergy | None = None
 
     @property
     def job(self) -> TrainingJob:
@@ -90,9 +111,12 @@ class TrainingEstimate:
     @property
     def tokens_per_s_per_gpu(self) -> Interval:
         """Return the tokens per second of one GPU. [1/s]"""
-        gpus = self.job.layout.gpus
-        whole = self.tokens_per_s
-        return Interval(low=whole.low / gpus, expected=whole.expected / gpus, high=whole.high / gpus)
+        return self.tokens_per_s * (1.0 / self.job.layout.gpus)
+
+    @property
+    def joules_per_token(self) -> Interval | None:
+        """Return the energy of all GPUs for a token. [J]"""
+        return self.energy.joules_per_sample * (1.0 / self.job.step_tokens) if self.energy else None
 
     @property
     def parts(self) -> list[tuple[str, float]]:
@@ -210,14 +234,30 @@ def estimate_training(
     network_bytes_per_s: float | None = None,
     own: OwnRun = NO_RUN,
     rollout: Interval | None = None,
+    law: PowerLaw | None = None,
 ) -> TrainingEstimate:
-    """Estimate the speed of a job, whose samples take `rollout` to generate where it generates them. [s]"""
+    """Estimate the speed of a job, whose samples take `rollout` to generate where it generates them. [s]
+
+    With a law of power the GPUs' energy is estimated, too, and the step under the limit that the law sets.
+    """
     memory = answer_training_memory(job, gpu, calibration, own=own)
-    machine = training_gpu(gpu, laws, network_bytes_per_s=network_bytes_per_s)
     paged = memory.outlook.paged_out(memory.usable_bytes)
-    step = objective_step(job, machine, calibration.time, paged_bytes=paged)
+
+    def at(card: GpuSpec) -> TrainingStepTime:
+        machine = training_gpu(card, laws, network_bytes_per_s=network_bytes_per_s)
+        return objective_step(job, machine, calibration.time, paged_bytes=paged)
+
+    step = at(gpu)
+    work = _peak_seconds(job, gpu, step)
     evidence = calibration.evidence(gpu=gpu, framework=job.framework.name)
     time_s = around(step.total_s, calibration.width(job, evidence))
+    if law is not None and law.cap_w is not None:
+        if refused := law.refusal(gpu):
+            raise UsageError(f"{refused}.")
+        if law.caps(gpu):
+            slower = [at(at_clock(gpu, clock)) for clock in PROBED_CLOCKS]
+            step, factor = _capped(step, slower, work, CardCap(gpu=gpu, law=law))
+            time_s *= factor
     if rollout is not None:
         step, time_s = replace(step, rollout_s=rollout.expected), time_s + rollout
     if own.step_s:
@@ -230,4 +270,33 @@ def estimate_training(
         tokens_per_s=Interval(low=tokens / time_s.high, expected=tokens / time_s.expected, high=tokens / time_s.low),
         rates=training_rates(job, gpu, step_s=time_s.expected),
         evidence=evidence,
+        energy=step_energy(gpu, work, time_s, law, samples=1.0, gpus=job.layout.gpus) if law else None,
     )
+
+
+def _peak_seconds(job: TrainingJob, gpu: GpuSpec, step: TrainingStepTime) -> PeakSeconds:
+    """Return what a step takes one card at its peaks: its FLOPs by format, and what pointwise operators move."""
+    kind = matmul_peak(gpu, job.compute) or PeakKind.FP16
+    moving_s = min(step.total_s, step.pointwise_s + step.loss_s + step.optimizer_s)
+    work = CardWork(
+        traffic_bytes=moving_s * gpu.memory_bandwidth_bytes_per_s,
+        flops={kind: training_rates(job, gpu, step_s=step.total_s).hardware_flops_per_s * step.total_s},
+        time_s=step.total_s,
+    )
+    return peak_seconds(gpu, work)
+
+
+def _capped(
+    step: TrainingStepTime, slower: Sequence[TrainingStepTime], work: PeakSeconds, cap: CardCap
+) -> tuple[TrainingStepTime, Interval]:
+    """Return a step under a power limit, and by what factor it is longer; its parts are mixed from lower clocks."""
+    clocks = [step, *slower]
+    ratios: list[FloatArray] = [np.array([other.total_s / step.total_s]) for other in slower]
+    found = cap.slowdowns([work.over(step.total_s)], lambda: ratios)
+    factor = Interval(low=float(found.low[0]), expected=float(found.expected[0]), high=float(found.high[0]))
+    mix = clock_mix([each.total_s for each in clocks], factor.expected)
+    parts = {
+        item.name: mix.stretch * mix.of([getattr(each, item.name) for each in clocks])
+        for item in fields(TrainingStepTime)
+    }
+    return TrainingStepTime(**parts), factor

@@ -8,13 +8,12 @@ from math import inf
 from capplan.core.gpus.machines import LocalAmount, LocalCurrency
 from capplan.core.gpus.prices import Price
 from capplan.core.gpus.rate_laws import RateLaws
-from capplan.core.gpus.spec import GpuSpec, PeakKind
+from capplan.core.gpus.spec import GpuSpec
 from capplan.core.numbers import Interval
-from capplan.core.power import CardWork, PowerLaw, step_power_w
+from capplan.core.power import PowerLaw
 from capplan.errors import CapplanError
 from capplan.llm.core.training.accuracy import TrainingCalibration
 from capplan.llm.core.training.estimate import TrainingEstimate, estimate_training
-from capplan.llm.core.training.flops import matmul_peak
 from capplan.llm.core.training.frameworks import States
 from capplan.llm.core.training.job import BaseFormat, Method, Offloaded, OptimizerRecipe, TrainingJob
 from capplan.llm.core.training.possible import impossible
@@ -48,11 +47,11 @@ class PricedTraining:
     """
 
     estimate: TrainingEstimate
-    run: TrainingRun | None
-    offer: Price | None
-    usd: Interval | None
-    campaign_usd: Interval | None
-    energy_j: Interval | None
+    run: TrainingRun | None = None
+    offer: Price | None = None
+    usd: Interval | None = None
+    campaign_usd: Interval | None = None
+    energy_j: Interval | None = None
     files: tuple[StatedFile, ...] = ()
 
     @property
@@ -67,9 +66,24 @@ class PricedTraining:
     def gpu_id(self) -> str:
         return self.estimate.memory.gpu.id
 
+    @property
+    def efforts(self) -> tuple[float, float, float]:
+        """Return time, money and energy, of the run or else of a token; what is not known is infinite. [s, USD, J]"""
+        time_s = self.run.wall_s.expected if self.run else 1.0 / self.estimate.tokens_per_s.expected
+        energy_j = self.energy_j or self.estimate.joules_per_token
+        return time_s, self.usd.expected if self.usd else inf, energy_j.expected if energy_j else inf
+
+    def is_dominated(self, others: "Iterable[PricedTraining]") -> bool:
+        """Return True if another run takes no more time, money and energy, and less of one."""
+        own = self.efforts
+        return any(
+            other.efforts != own and all(theirs <= mine for theirs, mine in zip(other.efforts, own, strict=True))
+            for other in others
+        )
+
 
 def price_training(
-    estimate: TrainingEstimate, terms: RunTerms, *, offer: Price | None, law: PowerLaw, campaign: Interval
+    estimate: TrainingEstimate, terms: RunTerms, *, offer: Price | None, campaign: Interval
 ) -> PricedTraining:
     """Return an estimate with its run, money and energy."""
     job = estimate.job
@@ -77,28 +91,16 @@ def price_training(
     if tokens is not None and terms.dataset.samples is not None:
         tokens *= job.parts.sequences
     if tokens is None:
-        return PricedTraining(estimate=estimate, run=None, offer=offer, usd=None, campaign_usd=None, energy_j=None)
+        return PricedTraining(estimate=estimate, offer=offer)
     run = plan_run(job, step_s=estimate.step_s, tokens=tokens, reliability=terms.reliability, campaign=campaign)
-    # The mean power of one GPU: its FLOPs by format, and the traffic of what pointwise operators move.
-    gpu, step = estimate.memory.gpu, estimate.step
-    kind = matmul_peak(gpu, estimate.job.compute) or PeakKind.FP16
-    time_s = estimate.step_s.expected
-    moving_s = min(time_s, step.pointwise_s + step.loss_s + step.optimizer_s)
-    work = CardWork(
-        traffic_bytes=moving_s * gpu.memory_bandwidth_bytes_per_s,
-        flops={kind: estimate.rates.hardware_flops_per_s * time_s},
-        time_s=time_s,
-    )
-    power = step_power_w(gpu, work, law)
-    energy = power * (run.wall_s.expected * job.layout.gpus) if power else None
-    gpus = job.layout.gpus
+    energy, gpus = estimate.energy, job.layout.gpus
     return PricedTraining(
         estimate=estimate,
         run=run,
         offer=offer,
         usd=money_usd(run.gpu_hours, offer, gpus=gpus) if offer else None,
         campaign_usd=money_usd(run.campaign_gpu_hours, offer, gpus=gpus) if offer else None,
-        energy_j=energy,
+        energy_j=energy.joules_per_sample * (run.steps / run.goodput_fraction) if energy else None,
     )
 
 
@@ -117,6 +119,15 @@ class PlanConstraints:
     deadline_s: float | None = None
     budget_usd: float | None = None
     network_bytes_per_s: float | None = None
+    certainty_fraction: float = 0.5
+
+    def kept_by(self, priced: PricedTraining) -> bool:
+        """Return True if a run keeps the deadline and the budget with the certainty asked for."""
+        limits = ((self.deadline_s, priced.run.wall_s if priced.run else None), (self.budget_usd, priced.usd))
+        return all(
+            limit is None or (taken is not None and taken.probability_within(limit) >= self.certainty_fraction)
+            for limit, taken in limits
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,13 +184,13 @@ class TrainingPlan:
     @property
     def kept(self) -> tuple[PricedTraining, ...]:
         """Return the runs within the deadline and the budget."""
-        deadline_s, budget_usd = self.asked.deadline_s, self.asked.budget_usd
-        return tuple(
-            priced
-            for priced in self.priced
-            if (deadline_s is None or priced.run is None or priced.run.wall_s.expected <= deadline_s)
-            and (budget_usd is None or (priced.usd is not None and priced.usd.expected <= budget_usd))
-        )
+        return tuple(filter(self.asked.kept_by, self.priced))
+
+    @property
+    def efficient(self) -> tuple[PricedTraining, ...]:
+        """Return the runs that no other one beats in time, money and energy at once, the quickest first."""
+        kept = self.kept
+        return tuple(sorted((run for run in kept if not run.is_dominated(kept)), key=lambda run: run.efforts))
 
     @property
     def cheapest(self) -> PricedTraining | None:
@@ -239,7 +250,7 @@ def plan_training(
     for gpu in gpus:
         found.search(gpu, asked.counts)
         if not asked.is_stated and asked.deadline_s is not None:
-            found.refine(gpu, asked.deadline_s)
+            found.refine(gpu)
     plan = found.plan()
     if plan.priced:
         return plan
@@ -271,7 +282,7 @@ class _Searches:
         """Search and price the best layout of a GPU on each count."""
         tools, asked = self.tools, self.tools.asked
         self.usable[gpu.id] = gpu.expected_usable_bytes
-        if (reason := impossible(self.job, gpu)) is not None:
+        if (reason := impossible(self.job, gpu) or tools.law.refusal(gpu)) is not None:
             self.refused[gpu.id] = reason
             return
         for count in counts:
@@ -289,24 +300,26 @@ class _Searches:
             )  # fmt: skip
             if found.best is not None:
                 estimate = estimate_training(
-                    found.best.job, gpu, calibration=tools.calibration, laws=tools.laws, network_bytes_per_s=network
-                )
+                    found.best.job, gpu, calibration=tools.calibration, laws=tools.laws, network_bytes_per_s=network,
+                    law=tools.law,
+                )  # fmt: skip
                 self.priced[gpu.id, count] = price_training(
-                    estimate, tools.terms, offer=offer, law=tools.law, campaign=tools.calibration.campaign
+                    estimate, tools.terms, offer=offer, campaign=tools.calibration.campaign
                 )
 
     def _offer(self, gpu: GpuSpec, count: int) -> Price | None:
         network = self.tools.asked.network_bytes_per_s
         return run_offer(self.tools.offers.get(gpu.id, ()), gpu, gpus=count, network_bytes_per_s=network)
 
-    def refine(self, gpu: GpuSpec, deadline_s: float) -> None:
+    def refine(self, gpu: GpuSpec) -> None:
         """Search the fewest GPUs in whole machines that keep a deadline, between the counts that were tried."""
         rented = self._offer(gpu, max(self.tools.asked.counts))
         unit = rented.instance_gpus if rented else _USUAL_MACHINE
+        in_time = replace(self.tools.asked, budget_usd=None)
 
         def keeps(count: int) -> bool:
             priced = self.priced.get((gpu.id, count))
-            return priced is not None and (priced.run is None or priced.run.wall_s.expected <= deadline_s)
+            return priced is not None and in_time.kept_by(priced)
 
         tried = sorted(count for name, count in self.found if name == gpu.id)
         most = next((count for count in tried if keeps(count)), None)
@@ -331,6 +344,7 @@ class _Searches:
 
     def plan(self) -> TrainingPlan:
         searches = self.found
+        others = searches if self.tools.law.cap_w is None else {}  # layouts are searched without a power limit
         without = {
             key: found.rejected.most_common(1)[0][0] if found.rejected else "no layout of this framework"
             for key, found in searches.items()
@@ -341,8 +355,8 @@ class _Searches:
             terms=self.tools.terms,
             asked=self.tools.asked,
             priced=tuple(self.priced.values()),
-            runners_up={key: found.runner_up for key, found in searches.items() if found.runner_up is not None},
-            passed_over={key: found.passed_over for key, found in searches.items() if found.passed_over is not None},
+            runners_up={key: found.runner_up for key, found in others.items() if found.runner_up is not None},
+            passed_over={key: found.passed_over for key, found in others.items() if found.passed_over is not None},
             rejected=sum((found.rejected for found in searches.values()), Counter[str]()),
             without=without,
             refused=self.refused,

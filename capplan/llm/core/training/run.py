@@ -2,7 +2,6 @@
 
 import math
 from dataclasses import dataclass
-from statistics import NormalDist
 
 from capplan.core.assumed import COPIED_FRACTION, STORAGE_OF_SERVER_BYTES_PER_S, UNKNOWN_PCIE_BYTES_PER_S
 from capplan.core.numbers import NORMAL_90, Interval
@@ -101,17 +100,6 @@ class TrainingRun:
     def goodput_fraction(self) -> float:
         """Return the share of the wall time that trains."""
         return self.ideal_s / self.wall_s.expected
-
-    def in_time_probability(self, deadline_s: float) -> float:
-        """Return the probability that the run ends within a time, its logarithm being normal on either side."""
-        wall_s = self.wall_s
-        end_s = wall_s.high if deadline_s >= wall_s.expected else wall_s.low
-        if deadline_s == wall_s.expected:
-            return 0.5
-        if end_s == wall_s.expected:
-            return float(deadline_s > wall_s.expected)
-        deviation = abs(math.log(end_s / wall_s.expected)) / NORMAL_90
-        return NormalDist().cdf(math.log(deadline_s / wall_s.expected) / deviation)
 
     @property
     def gpu_hours(self) -> Interval:

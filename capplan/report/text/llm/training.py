@@ -29,9 +29,10 @@ from capplan.units import (
     format_joules,
     format_parameters,
     format_seconds,
+    format_watts,
 )
 
-_MOST_REASONS = 8
+_MOST_REASONS, _MOST_EFFICIENT = 8, 5
 
 
 def training_memory_sections(answer: TrainingMemoryAnswer, *, is_verdict_only: bool = False) -> list[Section]:
@@ -145,7 +146,9 @@ def _usd(amount: float) -> str:
     return f"{amount:,.0f}" if amount >= 100 else f"{amount:.2f}"
 
 
-def training_estimate_sections(answer: PricedTraining, *, shows_launch: bool = False) -> list[Section]:
+def training_estimate_sections(
+    answer: PricedTraining, *, shows_launch: bool = False, shows_power: bool = False
+) -> list[Section]:
     """Return the speed of a job and its run; a CSV has one row per part of a step in seconds."""
     estimate = answer.estimate
     total = estimate.step.total_s
@@ -160,7 +163,7 @@ def training_estimate_sections(answer: PricedTraining, *, shows_launch: bool = F
     blocks: list[Block] = [
         Lines([headline(answer.job, estimate.memory.gpu.name)]),
         *_file_lines(answer.files),
-        Table(_FIGURES, _figures(answer)),
+        Table(_FIGURES, [*_figures(answer), *(_power(answer) if shows_power else ())]),
         Table(columns, [part for part in estimate.parts if part[1] > 0.001 * total]),
         Lines(_notes(answer), role=LineRole.LIST),
     ]
@@ -201,16 +204,19 @@ def _figures(answer: PricedTraining) -> list[tuple[str, str]]:
         cost = "" if answer.campaign_usd is None else f", {_range(answer.campaign_usd, _usd)} USD"
         rows.append(("whole campaign", f"{_range(run.campaign_s, format_duration)}{cost}"))
     if answer.energy_j is not None:
-        rows.append(("energy of the GPUs", _range(answer.energy_j, _energy)))
+        rows.append(("energy of the GPUs", _range(answer.energy_j, format_joules)))
     return rows
 
 
-def _energy(energy_j: float) -> str:
-    return (
-        f"{energy_j / 3.6e9:,.3g} MWh"
-        if energy_j >= 3.6e9
-        else (f"{energy_j / 3.6e6:,.3g} kWh" if energy_j >= 3.6e5 else format_joules(energy_j))
-    )
+def _power(answer: PricedTraining) -> list[tuple[str, str]]:
+    """Return the power of the GPUs, and what a token takes."""
+    energy, per_token = answer.estimate.energy, answer.estimate.joules_per_token
+    if energy is None or per_token is None:
+        return [("power of the GPUs", "unknown, as their limit is")]
+    return [
+        ("power of the GPUs", f"{_range(energy.power_w, format_watts)} ({energy.evidence})"),
+        ("energy of a million tokens", _range(per_token * 1e6, format_joules)),
+    ]
 
 
 def _beyond(job: TrainingJob) -> list[str]:
@@ -263,7 +269,7 @@ def _launch(job: TrainingJob, *, is_shown: bool) -> list[Section]:
 
 
 def training_plan_sections(
-    plan: TrainingPlan, *, everything: bool = False, shows_launch: bool = False
+    plan: TrainingPlan, *, everything: bool = False, shows_launch: bool = False, shows_power: bool = False
 ) -> list[Section]:
     """Return a plan; a CSV has a row per GPU and count."""
     job = plan.job
@@ -290,26 +296,44 @@ def training_plan_sections(
     ]
     blocks: list[Block] = [Lines(lines), *_file_lines(plan.files)]
     if not chosen:
-        why = ", ".join(f"{count} by {reason}" for reason, count in plan.rejected.most_common(3))
-        why = why or ", ".join(dict.fromkeys(plan.refused.values()))
-        blocks.append(Lines([f"Nothing fits or keeps the limits; rejected: {why or 'all by deadline or budget'}."]))
-        blocks += _ways_out(plan)
+        blocks += _broken_limits(plan) if plan.priced else _ways_out(plan)
         blocks.append(Lines(_plan_notes(plan), role=LineRole.LIST))
         return [Section(blocks)]
-    blocks.append(Table(_PLANNED, chosen))
+    planned = [*_PLANNED, *([_DRAWN] if shows_power else ())]
+    blocks.append(Table(planned, chosen))
     blocks.append(Lines(_chosen_notes(plan, chosen), role=LineRole.LIST))
+    if others := [("", run) for run in plan.efficient if not any(run is other for _, other in chosen)][
+        :_MOST_EFFICIENT
+    ]:
+        blocks += [
+            Lines(["No other run beats these in time, money and energy at once either:"]),
+            Table(planned[1:], others),
+        ]
     if everything:
         rows = [
             ("", priced) for priced in sorted(plan.priced, key=lambda priced: (priced.gpu_id, priced.job.layout.gpus))
         ]
-        blocks += [Lines(["Every GPU and count:"]), Table(_PLANNED[1:], rows)]
+        blocks += [Lines(["Every GPU and count:"]), Table(planned[1:], rows)]
     blocks.append(Lines(_plan_notes(plan), role=LineRole.LIST))
     return [Section(blocks), *_launch(chosen[0][1].job, is_shown=shows_launch)]
 
 
+def _broken_limits(plan: TrainingPlan) -> list[Block]:
+    """Return the runs that come nearest to limits that none keeps: the quickest and the cheapest."""
+    with_price = [run for run in plan.priced if run.usd is not None]
+    nearest = [("quickest", min(plan.priced, key=lambda run: run.efforts))]
+    if with_price:
+        nearest.append(("cheapest", min(with_price, key=lambda run: run.efforts[1])))
+    sure = f"with a probability of {_percent(plan.asked.certainty_fraction)} (⟨certainty⟩)"
+    found = f"None of {counted(len(plan.priced), 'run')} that would fit keeps the limits {sure}; nearest are:"
+    return [Lines([found]), Table(_PLANNED, nearest), Lines(_chosen_notes(plan, nearest), role=LineRole.LIST)]
+
+
 def _ways_out(plan: TrainingPlan) -> list[Block]:
     """Return what the nearest layout lacks, and what would fit instead."""
-    blocks: list[Block] = []
+    why = ", ".join(f"{count} by {reason}" for reason, count in plan.rejected.most_common(3))
+    why = why or ", ".join(dict.fromkeys(plan.refused.values()))
+    blocks: list[Block] = [Lines([f"Nothing fits; rejected: {why}."])]
     if plan.nearest is not None:
         miss = plan.nearest
         blocks.append(
@@ -330,6 +354,13 @@ _Planned = tuple[str, PricedTraining]
 """Why a run is shown, and the run."""
 
 
+def _mean(
+    title: str, find: Callable[[PricedTraining], Interval | None], form: Callable[[float], str], name: str
+) -> Column[_Planned]:
+    """Return a column of what is expected of an uncertain figure."""
+    return figure(title, lambda row: found.expected if (found := find(row[1])) else None, form, name=name, unknown="–")
+
+
 _PLANNED: tuple[Column[_Planned], ...] = (
     words("choice", lambda row: row[0], name="choice"),
     figure("GPUs", lambda row: row[1].job.layout.gpus, name="gpus"),
@@ -337,18 +368,16 @@ _PLANNED: tuple[Column[_Planned], ...] = (
     words("layout", lambda row: row[1].job.layout.words, name="layout"),
     figure("micro", lambda row: row[1].job.micro_batch, name="micro_batch", rank=4),
     words("recompute", lambda row: row[1].job.recompute.value, name="recompute", rank=3),
-    figure("tokens/s", lambda row: row[1].estimate.tokens_per_s.expected, _tokens, name="tokens_per_s"),
-    figure("MFU", lambda row: row[1].estimate.rates.mfu_fraction, format_fraction, name="mfu", unknown="–"),
+    _mean("tokens/s", lambda run: run.estimate.tokens_per_s, _tokens, "tokens_per_s"),
+    figure("MFU", lambda row: row[1].estimate.rates.mfu_fraction, format_fraction, name="mfu", unknown="–", rank=2),
     figure("peak", lambda row: row[1].estimate.memory.peak.expected, format_bytes, name="peak_bytes", rank=5),
     figure("fits", lambda row: row[1].fit_probability, _percent, name="fit_probability"),
-    figure(
-        "time",
-        lambda row: row[1].run.wall_s.expected if row[1].run else None,
-        format_duration,
-        name="wall_s",
-        unknown="–",
-    ),
-    figure("USD", lambda row: row[1].usd.expected if row[1].usd else None, _usd, name="usd", unknown="–"),
+    _mean("time", lambda run: run.run.wall_s if run.run else None, format_duration, "wall_s"),
+    _mean("USD", lambda run: run.usd, _usd, "usd"),
+    _mean("energy", lambda run: run.energy_j, format_joules, "energy_j"),
+)
+_DRAWN = _mean(
+    "power", lambda run: run.estimate.energy.power_w if run.estimate.energy else None, format_watts, "power_w"
 )
 
 
@@ -383,7 +412,7 @@ def _chosen_notes(plan: TrainingPlan, chosen: Sequence[tuple[str, PricedTraining
         if run is not None:
             limit += f"; 90 %: {format_duration(run.wall_s.low)} to {format_duration(run.wall_s.high)}"
             if plan.asked.deadline_s is not None:
-                kept = run.in_time_probability(plan.asked.deadline_s)
+                kept = run.wall_s.probability_within(plan.asked.deadline_s)
                 chance = "over 99 %" if kept > 0.99 else _percent(kept)
                 limit += f", and within the deadline with a probability of {chance}"
         notes.append(f"{limit}; {_rent_words(priced)}.")

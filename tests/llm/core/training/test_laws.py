@@ -526,7 +526,7 @@ def test_a_deadline_at_the_ends_of_the_interval_is_kept_in_one_and_in_nineteen_o
     step = Interval(low=0.8, expected=1.0, high=1.3)
     reliability = RunReliability(hours_between_failures=1e12)
     run = plan_run(job(), step_s=step, tokens=1e9, reliability=reliability, campaign=CALIBRATION.campaign)
-    found = [run.in_time_probability(time_s) for time_s in (run.wall_s.low, run.wall_s.expected, run.wall_s.high)]
+    found = [run.wall_s.probability_within(time_s) for time_s in (run.wall_s.low, run.wall_s.expected, run.wall_s.high)]
     assert found == pytest.approx([0.05, 0.5, 0.95], abs=1e-4)  # 1.645 deviations are rounded
 
 
