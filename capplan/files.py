@@ -5,6 +5,7 @@ An answer replaces an older one of the same kind alone.
 
 import contextlib
 import errno
+import hashlib
 import json
 import os
 import re
@@ -445,6 +446,20 @@ _NAME = "capplan"
 
 PACKAGE = Path(__file__).resolve().parent
 """Where capplan's own code lies."""
+
+
+def own_files(*parts: str) -> Iterator[Path]:
+    """Yield the files of code and data in some of capplan's packages, in order."""
+    for part in parts:
+        found = (f"{folder}/{name}" for folder, _, names in os.walk(PACKAGE / part) for name in names)
+        yield from map(Path, sorted(path for path in found if path.endswith((".py", ".json"))))
+
+
+@cache
+def code_stamp(*parts: str) -> str:
+    """Return a digest that changes when a file of code or data in some of capplan's packages does."""
+    stamps = repr([(path.relative_to(PACKAGE).as_posix(), stamp(path)) for path in own_files(*parts)])
+    return hashlib.blake2b(stamps.encode(), digest_size=8).hexdigest()
 
 
 def cache_folder() -> Path:

@@ -5,6 +5,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from capplan.core.sweep.overview import Failed, Standing
     from capplan.probe.measure.timing import Progress
 
 
@@ -31,3 +32,22 @@ class Feedback:
 
 
 SILENCE = Feedback()
+
+
+class Watcher:
+    """Receives the progress of a sweep, and shows nothing."""
+
+    def started(self, standing: "Standing") -> None:
+        """Receive that the work is known and begins."""
+
+    def moved(self, standing: "Standing") -> None:
+        """Receive that a model is finished."""
+
+    def failed(self, model: str, workload: str, failed: "Failed") -> None:
+        """Receive that a model has no answer under a workload."""
+
+    def measured(self, model: str, gpu: str, batch: int) -> None:
+        """Receive that a point was timed."""
+
+    def ended(self, standing: "Standing") -> None:
+        """Receive that all results are written."""

@@ -5,16 +5,14 @@ own in the cache folder, named by what they hold and by the code that replays th
 """
 
 import contextlib
-import hashlib
-import json
 from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
 
-from capplan.app.trace_cache import default_cache, own_files
-from capplan.core.memory.allocator import ReplayResult
+import msgspec
+
+from capplan.app.trace_cache import default_cache
 from capplan.core.memory.replays import Replays, SharedStreams
-from capplan.files import PACKAGE, replace_whole
+from capplan.files import code_stamp, replace_whole
 
 _MOST_RESULTS, _MOST_FILES = 20_000, 500
 """Replays of a stream, and streams, beyond which no more are kept."""
@@ -45,20 +43,18 @@ class KeptReplays:
                 self._found[stream] = (replays, count)
 
     def _path(self, stream: str) -> Path:
-        return self._folder / f"{stream}.json"
+        return self._folder / f"{stream}.msgpack"
 
     def _read(self, stream: str) -> Replays:
         try:
-            rows = json.loads(self._path(stream).read_bytes())
-            return {bytes.fromhex(sizes): [_result(row) for row in kept] for sizes, kept in rows.items()}
-        except (OSError, ValueError, TypeError, AttributeError):
+            return msgspec.msgpack.decode(self._path(stream).read_bytes(), type=Replays)
+        except (OSError, msgspec.MsgspecError, ValueError):
             return {}
 
     def _write(self, stream: str, replays: Replays) -> None:
-        rows = {sizes.hex(): list(map(_row, kept)) for sizes, kept in replays.items()}
         self._folder.mkdir(parents=True, exist_ok=True)
-        replace_whole(self._path(stream), json.dumps(rows, separators=(",", ":")).encode())
-        known = sorted(self._folder.glob("*.json"), key=lambda path: path.stat().st_mtime)
+        replace_whole(self._path(stream), msgspec.msgpack.encode(replays))
+        known = sorted(self._folder.glob("*.msgpack"), key=lambda path: path.stat().st_mtime)
         for path in known[:-_MOST_FILES]:
             path.unlink(missing_ok=True)
 
@@ -67,45 +63,11 @@ def _count(replays: Replays) -> int:
     return sum(map(len, replays.values()))
 
 
-def _result(row: list[int | None]) -> ReplayResult:
-    allocated, reserved, event, failed, retries, denied = row
-    if None in (allocated, reserved, event, retries):
-        raise ValueError("a replay lacks a figure")
-    return ReplayResult(
-        peak_allocated_bytes=int(allocated or 0),
-        peak_reserved_bytes=int(reserved or 0),
-        peak_event=int(event or 0),
-        failed_event=failed,
-        retries=int(retries or 0),
-        least_denied_bytes=denied,
-    )
-
-
-def _row(result: ReplayResult) -> tuple[int | None, ...]:
-    return (
-        result.peak_allocated_bytes,
-        result.peak_reserved_bytes,
-        result.peak_event,
-        result.failed_event,
-        result.retries,
-        result.least_denied_bytes,
-    )
-
-
 @contextlib.contextmanager
 def kept_streams() -> Iterator[SharedStreams]:
     """Yield streams that know the replays of earlier questions, and keep what they replay meanwhile."""
     traces = default_cache()
-    kept = None if traces is None else KeptReplays(traces.replays / _own_code())
+    kept = None if traces is None else KeptReplays(traces.replays / code_stamp("core/memory"))
     yield SharedStreams(earlier=None if kept is None else kept.find)
     if kept is not None:
         kept.write()
-
-
-@cache
-def _own_code() -> str:
-    """Return the digest of the code that replays."""
-    digest = hashlib.blake2b(digest_size=8)
-    for path in own_files("core/memory"):
-        digest.update(path.relative_to(PACKAGE).as_posix().encode() + path.read_bytes())
-    return digest.hexdigest()

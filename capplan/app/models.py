@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from capplan.app.feedback import SILENCE, Feedback
 from capplan.app.trace_cache import OpenedFiles, TraceCache, TraceKey, default_cache, files_behind, watched
-from capplan.core.calibrate.measured import TRACE_SUFFIXES
 from capplan.core.latency.calibration import Calibration
 from capplan.core.memory.replays import SharedStreams
 from capplan.core.memory.types import MemoryCalibration
@@ -20,7 +19,7 @@ from capplan.core.ops.flops import Formulas, check_operators, uncounted
 from capplan.core.plan.planner import Prepared
 from capplan.core.quantisation.rewrite import quantise_trace
 from capplan.core.quantisation.schemes import Scheme, find_scheme
-from capplan.core.trace.format import is_trace_content, load_trace
+from capplan.core.trace.format import TRACE_SUFFIXES, is_trace_content, load_trace
 from capplan.core.trace.types import Recording, Trace
 from capplan.core.workload import BatchChoice, Batches, Configuration, Variant, Workload
 from capplan.errors import TraceError, UsageError

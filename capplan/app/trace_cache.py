@@ -20,7 +20,7 @@ from capplan.core.trace.format import dump_trace, load_trace
 from capplan.core.trace.types import SCHEMA_VERSION, Trace
 from capplan.core.workload import Configuration
 from capplan.errors import TraceFileError, UsageError
-from capplan.files import PACKAGE, cache_folder, exists, is_file, is_installed, open_file, read_file, replace_whole
+from capplan.files import cache_folder, code_stamp, exists, is_file, is_installed, open_file, read_file, replace_whole
 from capplan.probe.diffusers_index import PREFIX, published_component
 from capplan.strict_json import LARGEST_TEXT_BYTES, read_json
 
@@ -262,10 +262,6 @@ def files_named(words: str) -> list[Path]:
 
 def _key(question: TraceKey, named: Callable[[str], str]) -> str:
     """Hash all that a trace depends on but the user's files; `named` writes words that may name one."""
-    digest = hashlib.sha256()
-    for path in own_files(*_OWN_CODE):
-        stat = path.stat()
-        digest.update(f"{path.relative_to(PACKAGE)} {stat.st_size} {stat.st_mtime_ns}\n".encode())
     asked = {
         "words": named(question.words),
         "options": [named(option) for option in question.options],
@@ -274,7 +270,7 @@ def _key(question: TraceKey, named: Callable[[str], str]) -> str:
         "schema": SCHEMA_VERSION,
         "python": sys.version,
         "libraries": library_versions(),
-        "capplan": digest.hexdigest(),
+        "capplan": code_stamp(*_OWN_CODE),
         "path": os.environ.get("PYTHONPATH", ""),
     }
     return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()[:32]
@@ -296,6 +292,7 @@ def _absolute(words: str) -> str:
     return f"{Path.cwd()}:{words}" if exists(words.removeprefix("hf:")) else words
 
 
+@cache
 def library_versions() -> dict[str, str | None]:
     """Return the versions of the libraries that a trace depends on; None for one that is not installed."""
     versions: dict[str, str | None] = dict.fromkeys(LIBRARIES)
@@ -303,12 +300,6 @@ def library_versions() -> dict[str, str | None]:
         with contextlib.suppress(PackageNotFoundError):
             versions[name] = version(name)
     return versions
-
-
-def own_files(*parts: str) -> Iterator[Path]:
-    """Yield the files of code and data in some of capplan's packages, in order."""
-    for part in parts:
-        yield from sorted(path for path in (PACKAGE / part).rglob("*") if path.suffix in (".py", ".json"))
 
 
 def _hash(path: Path) -> str | None:

@@ -9,8 +9,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from capplan.app.feedback import Feedback
-from capplan.app.sweep.progress import Watcher
+from capplan.app.feedback import Feedback, Watcher
 from capplan.cli.output import warn
 from capplan.units import format_seconds
 

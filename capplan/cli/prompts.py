@@ -10,7 +10,7 @@ from typing import Annotated, Any, get_args, get_origin
 
 import typer
 
-from capplan.app.sweep.progress import Watcher
+from capplan.app.feedback import Watcher
 from capplan.cli.output import (
     ColorChoice,
     ColorOption,

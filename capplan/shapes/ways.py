@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from capplan.core.scaling.ways import Crossing, ServingWays, WayCost, WayCurve
+from capplan.core.scaling.answer import Crossing, ServingWays, WayCost, WayCurve
 from capplan.shapes.common import in_words
 from capplan.shapes.shape import Shape, figure
 

@@ -34,6 +34,7 @@ from capplan.core.workload import Framework
 from capplan.errors import SpecError
 from capplan.files import Stamp, stamp
 from capplan.specs.folders import calibration_file
+from capplan.specs.kept_values import kept_value
 from capplan.specs.rate_laws import RATES_FILE, load_rate_laws
 from capplan.specs.strict_yaml import Tree, dump_yaml, read_versioned
 from capplan.specs.values import RecordFile, YamlRecordReader
@@ -107,13 +108,19 @@ def load_calibration(path: Path | None = None) -> Calibration:
     Raises:
         SpecError: the file is missing, no YAML, of a newer schema, or holds unknown or missing keys.
     """
-    stamps = tuple(stamp(calibration_file(file)) for file in (*_SHIPPED.values(), ENGINES_FILE, RATES_FILE))
-    return _load_as_of(path, stamps, None if path is None else stamp(path))
+    files = tuple(calibration_file(file) for file in (*_SHIPPED.values(), ENGINES_FILE, RATES_FILE))
+    return _load_as_of(path, tuple((file, stamp(file)) for file in files), None if path is None else stamp(path))
 
 
 @lru_cache(maxsize=16)
-def _load_as_of(path: Path | None, _shipped: tuple[Stamp, ...], _own: Stamp) -> Calibration:
+def _load_as_of(path: Path | None, shipped: tuple[tuple[Path, Stamp], ...], _own: Stamp) -> Calibration:
     """Read the files again only after one has changed: a service asks for them with every question."""
+    if path is None:
+        return kept_value("calibration", Calibration, (file for file, _ in shipped), lambda: _read_all(None))
+    return _read_all(path)
+
+
+def _read_all(path: Path | None) -> Calibration:
     laws = load_rate_laws()
     shipped = {name: replace(_read(None, file), laws=laws) for name, file in _SHIPPED.items()}
     parts = {name: part for name, part in shipped.items() if name != "eager"}

@@ -31,7 +31,8 @@ from capplan.specs.folders import (
     own_overlays,
     price_folder,
 )
-from capplan.specs.providers import load_providers
+from capplan.specs.kept_values import kept_value
+from capplan.specs.providers import load_providers, provider_files
 from capplan.specs.strict_yaml import Checker, Tree, read_yaml
 
 _TOP_KEYS = [
@@ -107,10 +108,19 @@ def load_prices(gpus: Mapping[str, GpuSpec], *, overlays: Sequence[Path] = ()) -
         SpecError: a file is refused, with all that is wrong with it.
     """
     folder = price_folder()
-    prices = Prices()
-    for path in sorted(folder.glob("*.yaml")):
-        shown = str(path.relative_to(folder.parents[1])) if folder == built_in_folder() / PRICES else str(path)
-        prices = _joined(prices, read_prices(path, gpus, shown=shown, origin=BUILT_IN))
+    listed = sorted(folder.glob("*.yaml"))
+
+    def read_listed() -> Prices:
+        prices = Prices()
+        for path in listed:
+            shown = str(path.relative_to(folder.parents[1])) if folder == built_in_folder() / PRICES else str(path)
+            prices = _joined(prices, read_prices(path, gpus, shown=shown, origin=BUILT_IN))
+        return prices
+
+    decisive = getattr(gpus, "files", ())  # of the built-in database alone
+    is_kept = bool(decisive) and not has_own_price_list()
+    files = (*decisive, *listed, *provider_files())
+    prices = kept_value("prices", Prices, files, read_listed) if is_kept else read_listed()
     if not has_own_price_list():
         prices = _joined(prices, prices_of(read_fetched(), gpus))
     own = Prices()

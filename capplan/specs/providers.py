@@ -202,6 +202,12 @@ class Providers:
         return names | {word: self.countries[code] for word, code in _ALSO_CALLED.items()}
 
 
+def provider_files() -> list[Path]:
+    """Return the files of providers, countries and rates that come with capplan."""
+    folder = built_in_folder()
+    return [*sorted((folder / PLACES).glob("*.yaml")), *sorted((folder / PROVIDERS).glob("*.yaml"))]
+
+
 @cache
 def load_providers() -> Providers:
     """Load the providers and countries that come with capplan, once: a service asks for them with every question.
@@ -212,8 +218,7 @@ def load_providers() -> Providers:
     folder = built_in_folder()
     rates = _newest(_read_rates(folder / PLACES / "rates.yaml"))
     countries = _read_countries(folder / PLACES / "countries.yaml", rates)
-    files = sorted((folder / PROVIDERS).glob("*.yaml"))
-    providers = [_read_provider(path, countries) for path in files]
+    providers = [_read_provider(path, countries) for path in sorted((folder / PROVIDERS).glob("*.yaml"))]
     return Providers(providers={provider.name: provider for provider in providers}, countries=countries, rates=rates)
 
 

@@ -39,12 +39,13 @@ def refuse_options_of_models(question: "ModelFields") -> None:
 def open_asked(question: "ModelFields", context: Context, workload: Workload, shared: "PlanContext") -> "Opened":
     """Return the model or the pipeline that a question names, opened."""
     from capplan.app.models import open_model
-    from capplan.app.pipelines.answer import OpenedPipeline
     from capplan.app.pipelines.diffusers import names_pipeline
     from capplan.app.plan import OpenedModel
 
     assert isinstance(question, PipelineFields)
     if names_pipeline(question.model):
+        from capplan.app.pipelines.answer import OpenedPipeline
+
         return OpenedPipeline.of(pipeline_request(question, context, workload), shared)
     question.refuse_pipeline_options(question.model)
     return OpenedModel(

@@ -116,9 +116,6 @@ def answer_plan(question: PlanQuestion, context: Context) -> "Plan":
         MissingRecordingError: a trace lacks the recording of this precision, layout or mode.
     """
     from capplan.app.plan import PlanContext, PlanTerms
-    from capplan.core.plan.ways import replicas_of
-    from capplan.core.scaling.ways import Way, unknown_way
-    from capplan.verbs.llm.start import start_of_weights
     from capplan.verbs.pipelines import open_asked
 
     week = question.stated_week()
@@ -139,6 +136,10 @@ def answer_plan(question: PlanQuestion, context: Context) -> "Plan":
     opened = open_asked(question, context, terms.workload, shared)
     found = opened.advised(opened.plan(terms), terms)
     if week is not None and found.fits:
+        from capplan.core.plan.ways import replicas_of
+        from capplan.core.scaling.answer import Way, unknown_way
+        from capplan.verbs.llm.start import start_of_weights
+
         replicas = replicas_of(
             found, shared.rents, lambda fit: start_of_weights(question, fit.memory.weight_bytes, fit.gpus_together)
         )
@@ -152,13 +153,14 @@ def answer_plan(question: PlanQuestion, context: Context) -> "Plan":
 
 def _short_answers(plans: "Sequence[Plan]", question: PlanQuestion, look: Look) -> "list[Line] | None":
     from capplan.report.text.answer import Selection, answer_lines
-    from capplan.report.text.pipelines import pipeline_lines
 
     if question.everything or question.compare_ways:
         return None
     lines: list[Line] = []
     for plan in plans:
         if plan.pipeline is not None:
+            from capplan.report.text.pipelines import pipeline_lines
+
             lines += [(), *pipeline_lines(plan, width=look.width, top=question.top)]
         else:
             lines += [(), *answer_lines(plan, width=look.width, selection=Selection(top=question.top))]

@@ -10,11 +10,11 @@ from capplan.app.gpu_choice import GpuFilters, GpuRequest, find_gpus
 from capplan.app.pipelines.diffusers import find_pipeline, names_pipeline
 from capplan.app.sweep.request import LLM_PREFIX, LlmContext, Sweep, SweepContext, SweepModel, SweepRequest
 from capplan.app.sweep.stages import imports_code, refuse_options
-from capplan.core.calibrate.measured import TRACE_SUFFIXES
 from capplan.core.gpus.prices import cheapest_on_demand
 from capplan.core.gpus.spec import GpuSpec
 from capplan.core.named_code import before_colon, code_refusal
 from capplan.core.sweep.definition import GpuEntry, ModelEntry, ServingConditions, workload_label
+from capplan.core.trace.format import TRACE_SUFFIXES
 from capplan.errors import UnknownNameError, UsageError, nearest_names
 from capplan.files import exists, read_file
 from capplan.hub.refusals import HubError

@@ -14,13 +14,13 @@ from capplan.app.pipelines.diffusers import find_pipeline
 from capplan.app.sweep.request import LLM_PREFIX, SweepContext, SweepModel
 from capplan.app.sweep.schema import SCHEMA_VERSION
 from capplan.app.sweep.stages import imports_code
-from capplan.app.trace_cache import TraceCache, TraceKey, files_named, library_versions, own_files
+from capplan.app.trace_cache import TraceCache, TraceKey, files_named, library_versions
 from capplan.core.gpus.spec import GpuSpec
 from capplan.core.named_code import before_colon
 from capplan.core.sweep.definition import AnyConditions, Conditions
 from capplan.core.trace.format import dump_trace
 from capplan.core.workload import Configuration
-from capplan.files import PACKAGE, is_file
+from capplan.files import PACKAGE, is_file, own_files
 from capplan.llm.read.sources import find_model
 from capplan.probe.target.names import ZOOS, former_names, source_names
 from capplan.specs.fitted import load_pipeline_calibration

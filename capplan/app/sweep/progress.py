@@ -5,7 +5,7 @@ import time
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from capplan.core.sweep.overview import Failed, Standing
+from capplan.core.sweep.overview import Standing
 from capplan.files import replace_whole
 
 PROGRESS_FILE = "progress.json"
@@ -48,25 +48,6 @@ def read_progress(path: Path) -> LiveStanding | None:
         return LiveStanding(standing=Standing(**document), at_s=at_s)
     except (OSError, ValueError, TypeError, KeyError, AttributeError):
         return None
-
-
-class Watcher:
-    """Receives the progress of a sweep, and shows nothing."""
-
-    def started(self, standing: Standing) -> None:
-        """Receive that the work is known and begins."""
-
-    def moved(self, standing: Standing) -> None:
-        """Receive that a model is finished."""
-
-    def failed(self, model: str, workload: str, failed: Failed) -> None:
-        """Receive that a model has no answer under a workload."""
-
-    def measured(self, model: str, gpu: str, batch: int) -> None:
-        """Receive that a point was timed."""
-
-    def ended(self, standing: Standing) -> None:
-        """Receive that all results are written."""
 
 
 @dataclass(slots=True, kw_only=True)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from capplan.app.feedback import Watcher
 from capplan.app.measure.store import MeasurementStore
 from capplan.app.models import may_name_trace
 from capplan.app.sweep import tables
@@ -22,7 +23,7 @@ from capplan.app.sweep.measuring import (
     measured_rows,
     points_to_measure,
 )
-from capplan.app.sweep.progress import PROGRESS_FILE, ProgressFile, Tally, Watcher
+from capplan.app.sweep.progress import PROGRESS_FILE, ProgressFile, Tally
 from capplan.app.sweep.records import COMPLETE, PARTIAL, STATE_FOLDER, Unit, UnitName, has_state
 from capplan.app.sweep.request import Sweep, SweepModel, SweepRequest
 from capplan.app.sweep.stages import JobAnswer, PlanningJob

@@ -247,7 +247,7 @@ def served_columns(
 ) -> Columns:
     """Return a row for each GPU and number of clients."""
     assert context.llm is not None
-    known = Gpus(context.gpus, architectures={}, sheets={})
+    known = Gpus(context.gpus, architectures={})
     law = (
         replace(context.power_law, cap_w=conditions.power_limit_w) if conditions.energy and context.power_law else None
     )

@@ -22,8 +22,6 @@ CPU_AT_HAND = "cpu-at-hand"
 CELL_KEYS = ("gpu", "framework", "torch", "precision", "layout", "task")
 """What makes a cell of a validation, unless other columns are named."""
 
-TRACE_SUFFIXES = (".trace.json", ".trace.json.gz")
-
 
 def split_words(words: str) -> tuple[str, tuple[str, ...]]:
     """Split the words of a measurement into the model's name and its options, such as `--seq-len 128`."""

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from capplan.core.economics.concerns import DEFAULT_MAX_PRICE_AGE_DAYS
 from capplan.core.gpus.prices import LASTING_TERMS, Price, PurchasePrice, Term
 from capplan.core.gpus.spec import Segment
 from capplan.core.serving.load import Load
@@ -28,8 +29,6 @@ class NameLists:
 
 DEFAULT_CERTAINTY = 0.9
 """The share of scenarios that every fleet of a report is sized for, unless another is asked for."""
-DEFAULT_MAX_PRICE_AGE_DAYS = 180
-"""A price that is older counts as old: list rents of one GPU moved by a third within six months in 2026."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

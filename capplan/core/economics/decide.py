@@ -5,9 +5,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import ceil
 
+from capplan.core.economics.concerns import Concern
 from capplan.core.economics.constraints import Assumption, CostAssumptions, ExcludedOffer, ReportLoad, admitted_prices
 from capplan.core.economics.cost import OwnedCost, RentedCost, best_reserve, payback_years
-from capplan.core.economics.evidence import Concern, Standards
+from capplan.core.economics.evidence import Standards
 from capplan.core.economics.options import Case, ProcurementOption, evaluate
 from capplan.core.economics.recommend import Decision, plainer_nearby, ranking, recommend, worth
 from capplan.core.economics.uncertainty import (

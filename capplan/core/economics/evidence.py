@@ -4,11 +4,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import date, timedelta
-from enum import StrEnum
 
+from capplan.core.economics.concerns import AGE_CONCERNS, Concern, concerns_of_age
 from capplan.core.economics.constraints import Constraints
 from capplan.core.economics.options import ProcurementOption
-from capplan.core.gpus.prices import Price, PriceEvidence, PriceTier, PurchasePrice, Term
+from capplan.core.gpus.prices import Price, PriceTier, PurchasePrice, Term
 from capplan.core.numbers import NORMAL_90
 from capplan.core.serving.response import SpeedTier
 
@@ -39,32 +39,6 @@ NO_DRIFT = PriceDrift(rent_sigma=0.0, purchase_sigma=0.0)
 """Prices that do not move."""
 
 
-class Concern(StrEnum):
-    """Why an option is not recommended without saying so; the value is how a report words it."""
-
-    SPEED_FROM_SPEC_SHEET = "speed from the spec sheet alone"
-    HEARSAY_PRICE = "price is hearsay"
-    UNDATED_PRICE = "day of the price unknown"
-    OLD_PRICE = "old price"
-    EXPIRED_QUOTE = "expired quote"
-    OUTDATED_PRICE = "price of over two years ago"
-    MARKETPLACE = "marketplace offer"
-    END_OF_SALE = "no longer sold by its vendor"
-    DRIVER_LICENCE = "driver licence excludes data centres"
-    OTHER_VENDOR = "needs porting, and no whole step was timed on its architecture"
-    FEW_SCENARIOS = "carries the load in too few scenarios"
-    PLAINER_NEARBY = "a plainer fleet costs little more"
-
-
-PRICE_CONCERNS = frozenset({
-    Concern.HEARSAY_PRICE, Concern.UNDATED_PRICE, Concern.OLD_PRICE, Concern.EXPIRED_QUOTE, Concern.OUTDATED_PRICE,
-    Concern.MARKETPLACE,
-})  # fmt: skip
-"""What speaks against a price alone; another offer of the same GPU may have none of it."""
-
-AGE_CONCERNS = frozenset({Concern.OLD_PRICE, Concern.EXPIRED_QUOTE})
-"""What is said of a price whose validity has ended; it ranks an option by a higher price, not behind all others."""
-_OUTDATED_DAYS = 2 * 365.25
 LITTLE_USD_PER_YEAR = 500.0
 """What a plainer fleet may cost more than the cheapest: a few hours of whoever has to care for it. [USD/year]"""
 
@@ -180,21 +154,10 @@ class Standards:
         found = []
         if price.tier is PriceTier.HEARSAY:
             found.append(Concern.HEARSAY_PRICE)
-        found += self.concerns_of_age(price.evidence)
+        found += concerns_of_age(price.evidence, on=self.today, max_age_days=self.constraints.max_price_age_days)
         if isinstance(price, Price) and price.is_marketplace and not self.constraints.marketplaces:
             found.append(Concern.MARKETPLACE)
         return tuple(found)
-
-    def concerns_of_age(self, known: PriceEvidence) -> tuple[Concern, ...]:
-        """Return what speaks against a price's day; a quote counts until the day to which its seller holds to it."""
-        if not known.is_old(self.today, max_age_days=self.constraints.max_price_age_days):
-            return ()
-        if known.is_expired(self.today):
-            return (Concern.EXPIRED_QUOTE,)
-        age_days = known.age_days(self.today)
-        if age_days is None:
-            return (Concern.UNDATED_PRICE,)
-        return (Concern.OUTDATED_PRICE if age_days > _OUTDATED_DAYS else Concern.OLD_PRICE,)
 
     def violations(self, option: ProcurementOption) -> tuple[str, ...]:
         """Return the caps that an option exceeds, each as a phrase with both figures; empty where it keeps all."""

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from itertools import pairwise
 
+from capplan.core.economics.concerns import Concern
 from capplan.core.economics.cost import (
     NOTHING_KEPT,
     CardDraw,
@@ -19,7 +20,7 @@ from capplan.core.economics.cost import (
     fleet_energy,
 )
 from capplan.core.economics.decide import Answer
-from capplan.core.economics.evidence import Concern, Standards, Taken, caps_exceeded
+from capplan.core.economics.evidence import Standards, Taken, caps_exceeded
 from capplan.core.economics.options import ProcurementOption, server_of, server_slots, slots_of, spare_servers
 from capplan.core.economics.packing import Packing, Tenant, pack
 from capplan.core.economics.recommend import may_be_chosen

@@ -8,7 +8,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from capplan.core.economics.evidence import Concern, Standards
+from capplan.core.economics.concerns import Concern
+from capplan.core.economics.evidence import Standards
 from capplan.core.economics.options import Case, ProcurementOption
 from capplan.core.gpus.prices import COMMITMENT_YEARS, Term
 from capplan.core.serving.load import OneGpu

@@ -384,26 +384,27 @@ def _estimates(
     if loops is not None:
         least = _with_rounds(step, times, gpus, loops.ops, 0.0)
         most = _with_rounds(step, times, gpus, loops.ops, loops.most_fraction)
+    least_step_s, most_step_s = (step_s, step_s) if loops is None else (least.step_s, most.step_s)
     bound, fastest_s = least.step_bound_s, least.fastest_s
     shares, waits_s = _shares(times, step_s, device_s), times.waits_s
     name = calibration.name if calibration is not None and calibration.origin is not None else None
     answers: dict[str, tuple[LatencyEstimate, ...]] = {}
     for row, gpu in enumerate(gpus):
         notes = calibration_notes(calibration, gpu, workload) + step.graph_breaks
-        notes += () if loops is None else (loops_note(loops, with_s=step_s[row, 0], without_s=least.step_s[row, 0]),)
+        notes += () if loops is None else (loops_note(loops, with_s=step_s[row, 0], without_s=least_step_s[row, 0]),)
         found = gpu_evidence(calibration, gpu, workload)
         device, host = interval_sides(calibration, gpu, workload)
         quantised = _quantised_spread(times, row, step_s)
         below = np.hypot(_mixed(device.below, host.below, shares[2, row]), quantised)
         above = np.hypot(_mixed(device.above, host.above, shares[2, row]), quantised)
-        expected, least_s = step_s[row], least.step_s[row]
+        expected, least_s = step_s[row], least_step_s[row]
         columns = zip(
             times.table.batches,
             bound[row].tolist(),
             zip(
                 np.maximum(least_s / np.exp(below), np.minimum(fastest_s[row], least_s)).tolist(),
                 expected.tolist(),
-                (most.step_s[row] * np.exp(above)).tolist(),
+                (most_step_s[row] * np.exp(above)).tolist(),
                 strict=True,
             ),
             shares[:, row].T.tolist(),

@@ -120,7 +120,7 @@ def largest_batches(model: MemoryModel, *, gpu: GpuSpec, utilization_fraction: f
 
 
 def _is_certain(model: MemoryModel, batch: int, gpu: GpuSpec | None, available_bytes: Interval) -> bool:
-    total = model.estimate(batch=batch, gpu=gpu, available_bytes=available_bytes.expected).total_bytes
+    total = model.total_bytes(batch=batch, gpu=gpu, available_bytes=available_bytes.expected)
     return fit_status(total, available_bytes=available_bytes) is FitStatus.FITS
 
 

@@ -67,7 +67,8 @@ class MemoryModel:
     _schedules: dict[ScheduleKey, AllocationSchedule] = field(default_factory=dict)
     _replays: dict[tuple[End, ScheduleKey], StreamReplays] = field(default_factory=dict)
     _keys: dict[Version | None, Mapping[End, ScheduleKey]] = field(default_factory=dict)
-    _peaks: dict[tuple[object, ...], MemoryEstimate] = field(default_factory=dict)
+    _peaks: "dict[tuple[object, ...], tuple[MemoryEstimate, _Live]]" = field(default_factory=dict)
+    _largest: "dict[tuple[_Live, int], tuple[LiveTensor, ...]]" = field(default_factory=dict)
     _unlimited: dict[tuple[Version | None, int], Mapping[End, ReplayResult]] = field(default_factory=dict)
     _lives: dict[tuple[Stream, int], "_Live"] = field(default_factory=dict)
     _contexts: dict[Version | None, MemoryPart] = field(default_factory=dict)
@@ -186,6 +187,26 @@ class MemoryModel:
         """Estimate the three peaks at a batch, by part; the process is held to `available_bytes` of the GPU, or
         to all.
         """
+        found, live = self._peaks_at(batch, gpu, available_bytes)
+        if (live, batch) not in self._largest:
+            order = np.lexsort((live.storages, -(live.constants + live.per_sample * batch)))[:LARGEST_SHOWN]
+            largest = tuple(self._live_tensor(index, batch) for index in live.storages[order].tolist())
+            self._largest[live, batch] = largest
+        return replace(
+            found,
+            usable_bytes=gpu.usable_bytes if gpu else None,
+            largest=self._largest[live, batch],
+            notes=self._notes(gpu),
+        )
+
+    def total_bytes(self, *, batch: int, gpu: GpuSpec | None, available_bytes: float) -> Interval:
+        """Return the total of an estimate alone, of which a search for the largest batch asks hundreds. [bytes]"""
+        return self._peaks_at(batch, gpu, available_bytes)[0].total_bytes
+
+    def _peaks_at(
+        self, batch: int, gpu: GpuSpec | None, available_bytes: float | None
+    ) -> "tuple[MemoryEstimate, _Live]":
+        """Return the peaks at a batch by part, and the blocks in use at the peak."""
         self.check(batch)
         if available_bytes is None and gpu is not None:
             available_bytes = gpu.expected_usable_bytes
@@ -196,22 +217,20 @@ class MemoryModel:
         key = (expected.stream, expected.sizes_name(batch), batch, *ends.values())
         if key not in self._peaks:
             self._peaks[key] = self._peaks_of(batch, gpu, ends)
-        found = self._peaks[key]
-        return replace(
-            found if gpu is None or not gpu.is_cpu else replace(found, fragmentation=_FREED),
-            context=self.context(gpu),
-            usable_bytes=gpu.usable_bytes if gpu else None,
-            notes=self._notes(gpu),
-        )
+        found, live = self._peaks[key]
+        lost = _FREED if gpu is not None and gpu.is_cpu else found.fragmentation
+        return replace(found, fragmentation=lost, context=self.context(gpu)), live
 
-    def _peaks_of(self, batch: int, gpu: GpuSpec | None, ends: Mapping[End, ReplayResult]) -> MemoryEstimate:
-        """Lay out the peaks by part, for any GPU with this event stream; context and notes are of this one."""
+    def _peaks_of(
+        self, batch: int, gpu: GpuSpec | None, ends: Mapping[End, ReplayResult]
+    ) -> "tuple[MemoryEstimate, _Live]":
+        """Lay out the peaks by part, for any GPU with this event stream; the context is of this one."""
         expected = ends[End.EXPECTED]
         schedule = self.schedule(gpu)
         # What is in use after an event; cached, because many batches peak at the same one.
         key = (self.replays(gpu, End.EXPECTED).stream, expected.peak_event)
         if key not in self._lives:
-            self._lives[key] = _live_at(self.schedule(gpu), expected.peak_event)
+            self._lives[key] = _live_at(schedule, expected.peak_event)
         live = self._lives[key]
         op = schedule.event_ops[expected.peak_event]
         by_end = {end: result.peak_reserved_bytes - result.peak_allocated_bytes for end, result in ends.items()}
@@ -220,9 +239,7 @@ class MemoryModel:
             size_bytes=Interval(low=min(by_end.values()), expected=by_end[End.EXPECTED], high=max(by_end.values())),
             origin="allocator replay",
         )
-        order = np.lexsort((live.storages, -(live.constants + live.per_sample * batch)))[:LARGEST_SHOWN]
-        largest = tuple(self._live_tensor(index, batch) for index in live.storages[order].tolist())
-        return MemoryEstimate(
+        found = MemoryEstimate(
             batch=batch,
             parts=_parts(schedule, live, batch, ends, self._activation_shares(batch)),
             fragmentation=fragmentation,
@@ -232,8 +249,8 @@ class MemoryModel:
             if op == ALWAYS
             else self.recording.kernels[self.recording.ops[op].kernel].name,
             peak_module="" if op == ALWAYS else self.recording.modules[self.recording.ops[op].module],
-            largest=largest,
         )
+        return found, live
 
     def _without_limit(self, batch: int, gpu: GpuSpec | None) -> Mapping[End, ReplayResult]:
         """Replay as if memory had no end; kept, because GPUs of one compute capability share it."""
@@ -359,7 +376,7 @@ def capacity_for_allocator(available_bytes: float, context_bytes: Interval, end:
     return max(0, int(available_bytes - context_bytes.at(end)))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Live:
     """The blocks in use after one event: storages with their sizes as functions of the batch, and others by purpose.
 

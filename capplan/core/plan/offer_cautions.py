@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from datetime import date
 
-from capplan.core.economics.evidence import Concern, Standards
+from capplan.core.economics.concerns import Concern, concerns_of_age
 from capplan.core.plan.types import Plan
 
 _MOST_CHEAPER = 2
@@ -34,7 +34,6 @@ def offer_cautions(plan: Plan, *, on: date) -> tuple[str, ...]:
 
 def _aged_prices(plan: Plan, on: date) -> list[str]:
     """Return what a report would say of the age of the prices taken, with their days, and the GPUs that they are of."""
-    standards = Standards(certain_fits=frozenset(), today=on)
     rents = {
         recommendation.fit.gpu.id: recommendation.fit.rent
         for recommendation in plan.recommended
@@ -42,7 +41,7 @@ def _aged_prices(plan: Plan, on: date) -> list[str]:
     }
     found: dict[Concern, dict[str, list[str]]] = {}
     for gpu, rent in rents.items():
-        for concern in standards.concerns_of_age(rent.evidence):
+        for concern in concerns_of_age(rent.evidence, on=on):
             day = "" if concern is Concern.UNDATED_PRICE else f" of {rent.date}"
             found.setdefault(concern, {}).setdefault(day, []).append(gpu)
     return [

@@ -13,7 +13,7 @@ from capplan.core.memory.fit import usable_memory
 from capplan.core.memory.types import FitStatus, MemoryEstimate
 from capplan.core.numbers import Interval, ceil_guarded
 from capplan.core.power import StepEnergy
-from capplan.core.scaling.ways import ServingWays
+from capplan.core.scaling.answer import ServingWays
 from capplan.core.trace.types import HasParameters, ModelInput
 from capplan.core.workload import DEFAULT_UTILIZATION, SortKey, Workload, precision_label
 from capplan.units import format_rate, format_seconds, format_watts

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from functools import partial
 from itertools import combinations, pairwise
 from math import exp, log
@@ -12,6 +11,7 @@ import numpy as np
 from capplan.core.gpus.by_use import ServerlessOffer, ServerlessOffers, ServerlessProvider
 from capplan.core.gpus.prices import Price
 from capplan.core.numbers import Interval
+from capplan.core.scaling.answer import Crossing, ServingWays, Way, WayCost, WayCurve, unknown_way
 from capplan.core.scaling.charge import Charge
 from capplan.core.scaling.fleet import (
     WEEKS_PER_MONTH,
@@ -31,65 +31,6 @@ from capplan.core.scaling.replica_curve import ReplicaCurve
 _FACTORS = tuple(2.0**power for power in range(-8, 7, 2))
 """Loads at which the ways are compared, times the one that is asked for."""
 _MOST_OFFERS = 4
-
-
-class Way(StrEnum):
-    """How a load is served."""
-
-    STANDING = "standing"
-    AUTOSCALED = "autoscaled"
-    SERVERLESS = "serverless"
-    API = "API"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WayCost:
-    """What one way costs a month, and which share of the requests keeps the limits. [USD]
-
-    `usd_per_month` is None where no price is known, `inside` None where nothing is known of the limits. `words` say
-    what it is, `source` where the price is from and of which day.
-    """
-
-    way: Way
-    usd_per_month: Interval | None
-    inside: float | None
-    keeps: bool | None
-    words: str
-    source: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Crossing:
-    """A load at which one way becomes cheaper than another: requests a day, the shape of the week as it is."""
-
-    requests_per_day: float
-    below: Way
-    above: Way
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WayCurve:
-    """What one way costs a month over the requests of a day, the shape of the week as it is. [1/day, USD]"""
-
-    way: Way
-    points: tuple[tuple[float, float], ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServingWays:
-    """The ways to serve the load of a week, the cheapest that keeps the limits first, and where the order changes.
-
-    `curves` are what each way costs over the load, for a chart.
-    """
-
-    requests_per_day: float
-    peak_per_s: float
-    share: float
-    start_s: Interval
-    costs: tuple[WayCost, ...]
-    crossings: tuple[Crossing, ...]
-    curves: tuple[WayCurve, ...] = ()
-    notes: tuple[str, ...] = ()
 
 
 Costs = Mapping[Way, Callable[[float], float]]
@@ -173,11 +114,6 @@ def compare_ways(replicas: Sequence[ReplicaOnGpu], asked: WaysAsked, *, api: Way
         crossings=crossings_of(curves),
         curves=curves,
     )
-
-
-def unknown_way(way: Way, words: str) -> WayCost:
-    """Return a way of which no price is known."""
-    return WayCost(way=way, usd_per_month=None, inside=None, keeps=None, words=words, source="")
 
 
 def _order(row: WayCost) -> tuple[bool, bool, float]:

@@ -37,6 +37,7 @@ from capplan.strict_json import GZIP_MAGIC, JsonError, decompress, read_json
 
 FORMAT = "capplan-trace"
 CHECKSUM = "sha256"
+TRACE_SUFFIXES = (".trace.json", ".trace.json.gz")
 
 
 def dump_trace(trace: Trace, *, compress: bool) -> bytes:

@@ -11,9 +11,9 @@ from typing import Any, TypeVar
 
 import torch
 
-from capplan.core.calibrate.measured import TRACE_SUFFIXES, MeasuredStep, Switch, split_words
+from capplan.core.calibrate.measured import MeasuredStep, Switch, split_words
 from capplan.core.ops.flops import check_operators
-from capplan.core.trace.format import dump_trace, load_trace
+from capplan.core.trace.format import TRACE_SUFFIXES, dump_trace, load_trace
 from capplan.core.trace.types import Trace
 from capplan.core.workload import Configuration, Variant
 from capplan.errors import CapplanError, TraceFileError, UsageError

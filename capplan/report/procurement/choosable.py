@@ -1,6 +1,6 @@
 """Which options may be recommended, and which of them with another offer of the same GPU."""
 
-from capplan.core.economics.evidence import AGE_CONCERNS, PRICE_CONCERNS
+from capplan.core.economics.concerns import AGE_CONCERNS, PRICE_CONCERNS
 from capplan.core.gpus.prices import COMMITMENT_YEARS, Term
 from capplan.report.procurement.types import ModelReport, Report
 from capplan.shapes.types import OptionRow

@@ -10,9 +10,9 @@ from typing import Any
 
 from msgspec import UNSET
 
-from capplan.core.economics.constraints import DEFAULT_CERTAINTY, DEFAULT_MAX_PRICE_AGE_DAYS, Constraints
+from capplan.core.economics.concerns import DEFAULT_MAX_PRICE_AGE_DAYS, PRICE_CONCERNS, Concern
+from capplan.core.economics.constraints import DEFAULT_CERTAINTY, Constraints
 from capplan.core.economics.decide import MORE_EXPENSIVE, factor_of
-from capplan.core.economics.evidence import PRICE_CONCERNS, Concern
 from capplan.core.gpus.prices import COMMITMENT_YEARS, LASTING_TERMS, Term
 from capplan.core.serving.load import Job, Load, OneGpu, Service, TrainingPurchase
 from capplan.report.charts.picture import compiled

@@ -2,7 +2,8 @@
 
 from collections.abc import Sequence
 
-from capplan.core.economics.constraints import DEFAULT_MAX_PRICE_AGE_DAYS, Constraints, CostAssumptions
+from capplan.core.economics.concerns import DEFAULT_MAX_PRICE_AGE_DAYS
+from capplan.core.economics.constraints import Constraints, CostAssumptions
 from capplan.core.gpus.machines import LocalCurrency
 from capplan.core.gpus.prices import COMMITMENT_YEARS, LASTING_TERMS, Term
 from capplan.core.serving.load import OneGpu

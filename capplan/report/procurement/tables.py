@@ -3,8 +3,8 @@
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from capplan.core.economics.concerns import Concern
 from capplan.core.economics.constraints import Assumption
-from capplan.core.economics.evidence import Concern
 from capplan.core.gpus.prices import Term
 from capplan.core.numbers import Interval
 from capplan.core.serving.load import Job, OneGpu, Service, TrainingPurchase

@@ -3,9 +3,9 @@
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 
+from capplan.core.economics.concerns import AGE_CONCERNS, Concern
 from capplan.core.economics.cost import CostBreakdown, OwnedCost
 from capplan.core.economics.decide import Answer, Payback
-from capplan.core.economics.evidence import AGE_CONCERNS, Concern
 from capplan.core.formulas import HOURS_PER_YEAR
 from capplan.core.gpus.prices import Term
 from capplan.core.serving.load import DAYS_PER_WEEK, HOURS_PER_DAY, Job, Load, OneGpu, Service, TrainingPurchase

@@ -3,13 +3,12 @@
 from collections.abc import Sequence
 from datetime import date
 from enum import StrEnum
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from capplan.core.gpus.attributes import ATTRIBUTES, Absence, Attribute, ratios_to_first
 from capplan.core.gpus.machines import LocalAmount
 from capplan.core.gpus.names import Match, differences
 from capplan.core.gpus.prices import DateKind, Price, PurchasePrice, Term
-from capplan.core.gpus.sheet import GpuSheet
 from capplan.core.gpus.spec import Figure, GpuSpec, PeakKind, Source
 from capplan.report.sections import (
     Align,
@@ -26,6 +25,9 @@ from capplan.report.sections import (
     words,
 )
 from capplan.units import format_bytes
+
+if TYPE_CHECKING:
+    from capplan.core.gpus.sheet import GpuSheet
 
 LEGEND = "- unsupported, ? unknown; peaks are dense, per device, with fp32 accumulation"
 _COMPARED = (
@@ -82,7 +84,7 @@ def _base_cell(column: Attribute, spec: GpuSpec) -> str:
     return f"{value:.12g}" if isinstance(value, float) else str(value)
 
 
-def gpu_sheet_sections(sheet: GpuSheet) -> list[Section]:
+def gpu_sheet_sections(sheet: "GpuSheet") -> list[Section]:
     """Return every value of one GPU as it is written, where it was read and when, and its known prices."""
     spec = sheet.gpu
     figures = [_WrittenFigure(key, figure) for key, figure in sheet.all_figures.items()]

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from capplan.core.numbers import Interval
-from capplan.core.scaling.ways import ServingWays, WayCost
+from capplan.core.scaling.answer import ServingWays, WayCost
 from capplan.report.charts.picture import vector
 from capplan.report.charts.series import Axes, Series, series_chart
 from capplan.report.sections import Block, Column, LineRole, Lines, Picture, Section, Table, data, figure, words

@@ -1,7 +1,7 @@
 """Merge sheets of built-in and own specs, complete them from their architecture, and hand out `GpuSpec`s."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -23,6 +23,7 @@ from capplan.specs.folders import (
 from capplan.specs.gpus.fields import REQUIRED
 from capplan.specs.gpus.rules import contradictions
 from capplan.specs.gpus.sheets import Entries, Sheet, read_architecture_sheet, read_gpu_sheet
+from capplan.specs.kept_values import kept_value
 from capplan.specs.strict_yaml import Problem, SpecFileError, read_versioned, stated_number
 
 _PCIE_BYTES_PER_S_PER_LANE = {
@@ -40,7 +41,8 @@ class Gpus(Mapping[str, GpuSpec]):
     """All GPUs by id, sorted; `find` also knows aliases, and never guesses.
 
     `cpus` are the CPUs of the database. They are found by name, and are never among the GPUs. `overlays` are the
-    folders and files of own specs that the caller named, whose prices count too.
+    folders and files of own specs that the caller named, whose prices count too. `files` are all that decide the specs;
+    none where own specs are among them.
     """
 
     def __init__(
@@ -48,14 +50,16 @@ class Gpus(Mapping[str, GpuSpec]):
         specs: Mapping[str, GpuSpec],
         *,
         architectures: Mapping[str, GpuArchitecture],
-        sheets: Mapping[str, Sheet],
+        read_sheets: Callable[[], Mapping[str, Sheet]] = dict,
         overlays: Sequence[Path] = (),
+        files: Sequence[Path] = (),
     ) -> None:
         self.overlays = tuple(overlays)
+        self.files = tuple(files)
         self._specs = {name: spec for name, spec in sorted(specs.items()) if not spec.is_cpu}
         self.cpus: Mapping[str, GpuSpec] = {name: spec for name, spec in sorted(specs.items()) if spec.is_cpu}
         self.architectures = architectures
-        self.sheets = sheets
+        self._read_sheets = read_sheets
         self._ids = {
             name.casefold(): spec.id for spec in specs.values() for name in (spec.id, spec.name, *spec.aliases)
         }
@@ -63,7 +67,15 @@ class Gpus(Mapping[str, GpuSpec]):
     def including(self, spec: GpuSpec) -> "Gpus":
         """Return the same database with one device more, such as the CPU at hand."""
         every = {**self._specs, **self.cpus, spec.id: spec}
-        return Gpus(every, architectures=self.architectures, sheets=self.sheets, overlays=self.overlays)
+        return Gpus(
+            every, architectures=self.architectures, read_sheets=self._read_sheets, overlays=self.overlays,
+            files=self.files,
+        )  # fmt: skip
+
+    @cached_property
+    def sheets(self) -> Mapping[str, Sheet]:
+        """What the spec files state, by id; read when it is first asked for."""
+        return self._read_sheets()
 
     def __getitem__(self, gpu_id: str) -> GpuSpec:
         if gpu_id not in self._specs and (parts := split_name(gpu_id)) is not None and parts[0] in self._specs:
@@ -139,11 +151,39 @@ def load_gpus(*, overlays: Sequence[Path] = ()) -> Gpus:
         SpecFileError: all that is wrong with the files, each with its key; figures of own specs that contradict
             each other; GPUs that share a name.
     """
+    own = (*own_overlays(), *overlays)
+    if own:
+        loader = _built_in_loader()
+        for overlay in own:
+            loader.read_overlay(overlay)
+        known = loader.build()
+        return Gpus(
+            known.specs, architectures=known.architectures, read_sheets=lambda: loader.sheets, overlays=overlays
+        )
+    folder = built_in_folder()
+    files = [*_files(folder / ARCHITECTURES), *_files(folder), *_files(folder / CPUS), calibration_file(USABLE_FILE)]
+    kept = kept_value("gpus", _Known, files, lambda: _built_in_loader().build())
+    return Gpus(
+        kept.specs, architectures=kept.architectures, read_sheets=lambda: _built_in_loader().sheets, files=files
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Known:
+    """All devices and architectures of files that were read."""
+
+    specs: Mapping[str, GpuSpec]
+    architectures: Mapping[str, GpuArchitecture]
+
+
+def _files(folder: Path) -> list[Path]:
+    return sorted(folder.glob("*.yaml"))
+
+
+def _built_in_loader() -> "_Loader":
     loader = _Loader()
     loader.read_built_in(built_in_folder())
-    for overlay in (*own_overlays(), *overlays):
-        loader.read_overlay(overlay)
-    return loader.build(overlays)
+    return loader
 
 
 class _Loader:
@@ -151,22 +191,22 @@ class _Loader:
 
     def __init__(self) -> None:
         self._architectures: dict[str, GpuArchitecture] = {}
-        self._sheets: dict[str, Sheet] = {}
+        self.sheets: dict[str, Sheet] = {}
         self._own_ids: set[str] = set()
         self._problems: list[Problem] = []
 
     def read_built_in(self, folder: Path) -> None:
         """Read the specs that come with capplan."""
-        for path in sorted((folder / ARCHITECTURES).glob("*.yaml")):
+        for path in _files(folder / ARCHITECTURES):
             self._read_architecture(path, f"{folder.name}/{ARCHITECTURES}/{path.name}", BUILT_IN)
-        for path in sorted(folder.glob("*.yaml")):
+        for path in _files(folder):
             self._read_gpu(path, f"{folder.name}/{path.name}", BUILT_IN)
-        for path in sorted((folder / CPUS).glob("*.yaml")):
+        for path in _files(folder / CPUS):
             self._read_gpu(path, f"{folder.name}/{CPUS}/{path.name}", BUILT_IN)
 
     def read_overlay(self, overlay: Path) -> None:
         """Overlay the user's own specs on those that were read before."""
-        for path in sorted((overlay / ARCHITECTURES).glob("*.yaml")):
+        for path in _files(overlay / ARCHITECTURES):
             self._read_architecture(path, str(path), str(path))
         for path in spec_files(overlay):
             self._read_gpu(path, str(path), str(path))
@@ -186,26 +226,26 @@ class _Loader:
         except SpecFileError as error:
             self._problems += error.problems
         else:
-            self._sheets[sheet.id] = _merge(self._sheets.get(sheet.id), sheet)
+            self.sheets[sheet.id] = _merge(self.sheets.get(sheet.id), sheet)
 
-    def build(self, overlays: Sequence[Path] = ()) -> Gpus:
+    def build(self) -> _Known:
         """Complete every sheet, unless anything was wrong."""
         if self._problems:
             raise SpecFileError(self._problems)
         specs: dict[str, GpuSpec] = {}
         usable_shares = load_usable_shares()
-        for gpu_id, sheet in sorted(self._sheets.items(), key=lambda item: item[0] in self._own_ids):
+        for gpu_id, sheet in sorted(self.sheets.items(), key=lambda item: item[0] in self._own_ids):
             try:
-                specs[gpu_id] = build_spec(sheet, self._architectures, self._sheets, usable_shares)
+                specs[gpu_id] = build_spec(sheet, self._architectures, self.sheets, usable_shares)
             except SpecFileError as error:
                 self._problems += error.problems
-        self._problems += name_clashes(specs, self._sheets)
+        self._problems += name_clashes(specs, self.sheets)
         for gpu_id in sorted(self._own_ids & specs.keys()):
             spec = specs[gpu_id]
-            self._problems += contradictions(spec, self._architectures[spec.architecture_id], self._sheets[gpu_id])
+            self._problems += contradictions(spec, self._architectures[spec.architecture_id], self.sheets[gpu_id])
         if self._problems:
             raise SpecFileError(self._problems)
-        return Gpus(specs, architectures=self._architectures, sheets=self._sheets, overlays=overlays)
+        return _Known(specs=specs, architectures=self._architectures)
 
 
 def _build_architecture(sheet: Sheet) -> GpuArchitecture:

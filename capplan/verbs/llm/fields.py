@@ -59,8 +59,6 @@ SHOWN = ANYWHERE | Door.PAGE
 """A field that the form about serving shows, too."""
 SHOWN_AND_SWEPT = SHOWN | Door.SWEEP
 """Such a field that sweeps of served models vary."""
-ASKED = ANYWHERE ^ Door.LOAD
-"""A field of a question that load files lack."""
 Word = Annotated[str, Meta(max_length=200)]
 Degree = Annotated[int, Meta(ge=1, le=10**7)]
 _Degrees = Annotated[tuple[Degree, ...], Meta(max_length=16)]

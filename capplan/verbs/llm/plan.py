@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from capplan.core.gpus.prices import Price
     from capplan.core.gpus.spec import GpuSpec
     from capplan.core.power import PowerLaw
+    from capplan.core.scaling.answer import ServingWays
     from capplan.core.scaling.load import WeekLoad
-    from capplan.core.scaling.ways import ServingWays
     from capplan.llm.core.fleet.deployment_plan import DeploymentFit
     from capplan.llm.core.fleet.money import FleetMoney, Offers, PlannedFleet
     from capplan.llm.core.fleet.replan import Replan
@@ -193,7 +193,7 @@ def stated_token_price(model: str, stated: "ApiPrice") -> "TokenPrice":
 def _buyers_notes(best: "DeploymentFit | None", search: "Search") -> tuple[str, ...]:
     """Return what else a buyer should know of the recommended GPUs: their licence, who rents them, old prices."""
     from capplan.clock import today
-    from capplan.core.economics.evidence import Concern, Standards
+    from capplan.core.economics.concerns import Concern, concerns_of_age
     from capplan.core.gpus.attributes import driver_licence
 
     if best is None:
@@ -204,8 +204,7 @@ def _buyers_notes(best: "DeploymentFit | None", search: "Search") -> tuple[str, 
     if best.rent is not None and best.rent.is_marketplace:
         notes.append(f"{best.rent.provider} passes on offers of third-party hosts: each lasts while its host offers it")
     if best.rent is not None:
-        standards = Standards(certain_fits=frozenset(), today=today())
-        concerns = standards.concerns_of_age(best.rent.evidence)
+        concerns = concerns_of_age(best.rent.evidence, on=today())
         notes += [c if c is Concern.UNDATED_PRICE else f"{c} of {best.rent.date}" for c in concerns]
     return ("; ".join(notes),) if notes else ()
 

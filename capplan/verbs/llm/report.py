@@ -10,8 +10,7 @@ from msgspec import Meta
 
 from capplan.errors import UsageError
 from capplan.verbs.llm.fields import FilesHereFields, LanguageModelFields, MeasuredRunFields, names_of
-from capplan.verbs.llm.start import MachineStartFields
-from capplan.verbs.llm.week import StatedWeekFields
+from capplan.verbs.llm.ways import MachineStartFields, StatedWeekFields
 from capplan.verbs.statement.contract import Context, Effort, Outcome, Verb, to_json
 from capplan.verbs.statement.fields import LoadTree, Name, Title
 from capplan.verbs.statement.options import HERE, Option, Topic

@@ -7,11 +7,11 @@ from msgspec import Meta
 
 from capplan.core.engine_names import Asleep
 from capplan.errors import UsageError
-from capplan.verbs.llm.fields import ASKED, DeploymentFields, LanguageModelFields, ReplicaGpuFields
+from capplan.verbs.llm.fields import DeploymentFields, LanguageModelFields, ReplicaGpuFields
+from capplan.verbs.llm.ways import MachineStartFields
 from capplan.verbs.statement.contract import Context, Verb, laid_out_by
 from capplan.verbs.statement.fields import OwnSpecs
 from capplan.verbs.statement.options import Option
-from capplan.verbs.statement.words import RATE, SIZE, TIME_LIMIT
 
 if TYPE_CHECKING:
     from capplan.core.numbers import Interval
@@ -22,64 +22,6 @@ if TYPE_CHECKING:
 
 _GRAPHS = 67
 """Batch sizes for which an engine captures CUDA graphs where nothing is stated."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class MachineStartFields:
-    """Where the weights of a replica that starts come from, and whether its machine is new."""
-
-    storage_bytes_per_s: Annotated[
-        float | None,
-        Meta(gt=0, le=1e15),
-        Option(
-            help="Rate at which the weights arrive, such as 2GB/s; from host memory by default.", flags=("--storage",),
-            metavar="RATE", words=RATE, doors=ASKED,
-        ),
-    ] = None  # fmt: skip
-    provision_s: Annotated[
-        float | None,
-        Meta(le=1e6),
-        Option(
-            help="Time until a new machine is there: 90s; the machine stands and holds the image by default.",
-            flags=("--provision",), metavar="TIME", words=TIME_LIMIT, doors=ASKED,
-        ),
-    ] = None  # fmt: skip
-    image_bytes: Annotated[
-        float | None,
-        Meta(ge=0, le=1e15),
-        Option(
-            help="Image that a new machine pulls, 0 for none; 10 GB by default.", flags=("--image",), metavar="SIZE",
-            words=SIZE, doors=ASKED,
-        ),
-    ] = None  # fmt: skip
-    pull_bytes_per_s: Annotated[
-        float | None,
-        Meta(gt=0, le=1e15),
-        Option(
-            help="Rate at which a new machine pulls the image.", flags=("--pull",), metavar="RATE", words=RATE,
-            doors=ASKED,
-        ),
-    ] = None  # fmt: skip
-
-    def surroundings(self, *, is_eager: bool = False) -> "Surroundings":
-        """Return what stands around the engine that starts."""
-        from capplan.core.numbers import Interval
-        from capplan.llm.core.start.answer import Surroundings
-        from capplan.llm.read.start_calibration import load_machine_facts
-
-        if self.provision_s is None:
-            if self.image_bytes is not None or self.pull_bytes_per_s is not None:
-                raise UsageError("⟨image⟩ and ⟨pull⟩ are of a new machine; add ⟨provision⟩, such as 90s.")
-            return Surroundings(storage_bytes_per_s=self.storage_bytes_per_s, is_eager=is_eager)
-        facts = load_machine_facts()
-        stated = self.pull_bytes_per_s
-        return Surroundings(
-            storage_bytes_per_s=self.storage_bytes_per_s,
-            provision_s=Interval.exact(self.provision_s),
-            image_bytes=facts.image_bytes if self.image_bytes is None else self.image_bytes,
-            image_bytes_per_s=facts.image_bytes_per_s if stated is None else Interval.exact(stated),
-            is_eager=is_eager,
-        )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -24,9 +24,9 @@ from capplan.wording import WordOf, worded_fields
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from capplan.app.feedback import Watcher
     from capplan.app.gpu_choice import GpuRequest
     from capplan.app.models import ModelSource
-    from capplan.app.sweep.progress import Watcher
     from capplan.report.sections import Line, Section
     from capplan.specs import Gpus
     from capplan.specs.prices import Prices
@@ -49,7 +49,7 @@ class Context(ABC):
 
     def watcher(self, choice: str) -> "Watcher":
         """Return what shows the progress of a sweep."""
-        from capplan.app.sweep.progress import Watcher
+        from capplan.app.feedback import Watcher
 
         del choice
         return Watcher()

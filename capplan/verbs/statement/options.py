@@ -29,6 +29,8 @@ class Door(Flag):
 
 ANYWHERE = Door.COMMAND | Door.PYTHON | Door.HTTP | Door.LOAD
 """A field of any question."""
+ASKED = ANYWHERE ^ Door.LOAD
+"""A field of a question that load files lack."""
 HERE = Door.COMMAND | Door.PYTHON
 """A field that names what only this machine has, such as a file."""
 

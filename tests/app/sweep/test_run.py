@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import capplan
-from capplan.app.sweep.progress import Watcher
+from capplan.app.feedback import Watcher
 from capplan.app.sweep.records import unpack_state
 from capplan.app.sweep.results import read_sweep, request_of
 from capplan.app.sweep.run import sweep

@@ -5,10 +5,11 @@ from datetime import date
 
 import pytest
 
+from capplan.core.economics.concerns import Concern
 from capplan.core.economics.constraints import Constraints, NameLists
 from capplan.core.economics.cost import CostBreakdown, payback_years
 from capplan.core.economics.decide import Answer, decide
-from capplan.core.economics.evidence import Concern, Standards
+from capplan.core.economics.evidence import Standards
 from capplan.core.gpus.attributes import driver_licence
 from capplan.core.gpus.prices import Price, PurchasePrice, Term, cheapest_on_demand
 from capplan.core.serving.load import Service

@@ -6,9 +6,10 @@ from datetime import date
 
 import pytest
 
+from capplan.core.economics.concerns import Concern
 from capplan.core.economics.constraints import Assumption, Constraints, ReportLoad
 from capplan.core.economics.decide import MORE_EXPENSIVE, WEAKER, Answer, decide
-from capplan.core.economics.evidence import Concern, Standards
+from capplan.core.economics.evidence import Standards
 from capplan.core.economics.options import Scenario, evaluate
 from capplan.core.economics.recommend import cost_latency_front, ranking, recommend
 from capplan.core.economics.uncertainty import Uncertainty, confidence, cost_in_scenarios, draws_of, sensitivity

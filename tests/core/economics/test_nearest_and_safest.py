@@ -5,8 +5,9 @@ from datetime import date
 
 import pytest
 
+from capplan.core.economics.concerns import Concern
 from capplan.core.economics.constraints import Constraints, NameLists
-from capplan.core.economics.evidence import Concern, PriceDrift
+from capplan.core.economics.evidence import PriceDrift
 from capplan.core.economics.options import Case, evaluate
 from capplan.core.gpus.prices import PurchasePrice, Term
 from capplan.core.serving.load import Service

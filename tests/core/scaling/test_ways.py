@@ -7,11 +7,12 @@ import pytest
 
 from capplan.core.gpus.by_use import ServerlessOffer, ServerlessOffers, ServerlessProvider, TokenPrice
 from capplan.core.numbers import Interval
+from capplan.core.scaling.answer import Way, unknown_way
 from capplan.core.scaling.charge import Charge
 from capplan.core.scaling.fleet import WEEKS_PER_MONTH
 from capplan.core.scaling.load import WeekLoad
 from capplan.core.scaling.replica_curve import ReplicaCurve
-from capplan.core.scaling.ways import ReplicaOnGpu, Way, WaysAsked, compare_ways, crossings_of, curves_of, unknown_way
+from capplan.core.scaling.ways import ReplicaOnGpu, WaysAsked, compare_ways, crossings_of, curves_of
 from capplan.llm.read.catalogue import load_catalogue
 from capplan.specs.by_use import load_serverless, load_token_prices
 from capplan.specs.scalers import load_presets

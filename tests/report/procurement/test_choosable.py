@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from msgspec import structs
 
-from capplan.core.economics.evidence import Concern
+from capplan.core.economics.concerns import Concern
 from capplan.report.procurement.choosable import choosable, choosable_at_another_price
 from capplan.shapes.procurement import is_bought
 from tests.report.procurement.made_up import made_report

@@ -6,11 +6,12 @@ from statistics import median
 
 from capplan.core.gpus.by_use import TokenPrice
 from capplan.core.numbers import Interval
+from capplan.core.scaling.answer import Way, WayCost, unknown_way
 from capplan.core.scaling.charge import Charge
 from capplan.core.scaling.fleet import WEEKS_PER_MONTH
 from capplan.core.scaling.load import WeekLoad
 from capplan.core.scaling.replica_curve import ReplicaCurve
-from capplan.core.scaling.ways import ReplicaOnGpu, Way, WayCost, unknown_way
+from capplan.core.scaling.ways import ReplicaOnGpu
 from capplan.llm.core.elastic.answer import charge_of
 from capplan.llm.core.elastic.replica_curve import LoadedReplica
 from capplan.llm.core.fleet.deployment_plan import DeploymentFit

@@ -21,7 +21,7 @@ from capplan.core.gpus.by_use import ApiPrice
 from capplan.core.gpus.machines import LocalAmount, LocalCurrency
 from capplan.core.gpus.prices import COMMITMENT_YEARS, Price, PriceTier, PurchasePrice, Term
 from capplan.core.numbers import ceil_guarded
-from capplan.core.scaling.ways import ServingWays
+from capplan.core.scaling.answer import ServingWays
 from capplan.core.serving.load import Level
 from capplan.llm.core.fleet.deployment_plan import DeploymentFit, DeploymentPlan
 from capplan.llm.core.fleet.launch import Launch
