@@ -20,7 +20,7 @@ from enum import StrEnum
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from capplan.printable import printable_line
-from capplan.shapes.shape import FlatColumn, ReadFigure, Shape
+from capplan.shapes.shape import FlatColumn, ReadFigure, Shape, View
 from capplan.wording import as_options
 
 Row = TypeVar("Row")
@@ -148,24 +148,56 @@ def data(name: str, value: Callable[[Row], object]) -> Column[Row]:
     return Column(title=None, name=name, cell=str, value=value)
 
 
-def shape_columns(shape: Shape, rows: Sequence[Any], *, whole: Any = None, on_page: bool = False) -> list[Column[Any]]:
-    """Return the columns for people that a shape has."""
+def shape_columns(
+    shape: Shape,
+    rows: Sequence[Any],
+    *,
+    whole: Any = None,
+    view: View | None = None,
+    order: Sequence[str] = (),
+    without: Sequence[str] = (),
+    **heading: str,
+) -> list[Column[Any]]:
+    """Return the columns for people that a shape has.
+
+    Args:
+        shape: The shape of a row.
+        rows: The rows; of a report's table, documents.
+        whole: The answer that they are part of.
+        view: Which table; None for that of all figures.
+        order: Names of figures that stand side by side in this order, at the place of the first of them.
+        without: Names of figures that are left out.
+        heading: What stands in headings for {item} and the like.
+    """
 
     def column(one: ReadFigure) -> Column[Any]:
+        show = one.figure.show
         return Column(
-            title=one.figure.show.title,
-            name=one.figure.name if on_page else None,
+            title=(show.title or "").format(**heading),
+            name=one.figure.name if view is View.PAGE else None,
             cell=lambda row: one.cell(row, whole),
             value=lambda row: one.value(row, whole),
             align=Align.LEFT if one.is_text else Align.RIGHT,
-            rank=one.figure.show.rank,
+            rank=show.rank,
+            style=(lambda row: Style.UNSURE if one.value(row, whole) in show.unsure else Style.PLAIN)
+            if show.unsure
+            else None,
         )
 
-    return [
-        column(one)
-        for one in (shape.page if on_page else shape.table)
-        if not one.figure.show.if_known or any(one.value(row, whole) is not None for row in rows)
+    found = [
+        one
+        for one in shape.table(view)
+        if one.figure.name not in without and not one.figure.show.is_left_out([one.value(row, whole) for row in rows])
     ]
+    return [column(one) for one in _side_by_side(found, lambda one: one.figure.name, order)]
+
+
+def _side_by_side(found: Sequence[Value], name: Callable[[Value], str | None], order: Sequence[str]) -> list[Value]:
+    """Put those that `order` names side by side, at the place of the first of them."""
+    place = next((index for index, one in enumerate(found) if name(one) in order), 0)
+    named = {name(one): one for one in found}
+    rest = [one for one in found if name(one) not in order]
+    return [*rest[:place], *(named[each] for each in order if each in named), *rest[place:]]
 
 
 def shape_data(shape: Shape, rows: Sequence[Any], *, whole: Any = None, order: Sequence[str] = ()) -> list[Column[Any]]:
@@ -178,10 +210,7 @@ def shape_data(shape: Shape, rows: Sequence[Any], *, whole: Any = None, order: S
         return data(one.name, lambda row: value(one, row))
 
     found = [column(one) for one in shape.csv if not one.if_known or any(value(one, row) is not None for row in rows)]
-    place = next((index for index, one in enumerate(found) if one.name in order), 0)
-    named = {one.name: one for one in found}
-    rest = [one for one in found if one.name not in order]
-    return [*rest[:place], *(named[name] for name in order if name in named), *rest[place:]]
+    return _side_by_side(found, lambda one: one.name, order)
 
 
 def shown_as_data(column: Column[Row]) -> Column[Row]:

@@ -1,14 +1,34 @@
 """The shape of a comparison: base units, fractions from 0 to 1, intervals with their ends."""
 
-from typing import Final, Literal
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
+from typing import Any, Final, Literal
 
 from msgspec import UNSET, Meta
 
+from capplan.core.latency.types import EVIDENCE_TITLE, EVIDENCE_WORDS, UNSURE_EVIDENCE
 from capplan.core.memory.types import FitStatus
 from capplan.core.plan.comparison import ComparedModel, Comparison, ComparisonRow
 from capplan.core.plan.types import Fit, ModelFacts
+from capplan.core.workload import precision_label
 from capplan.shapes.common import SIGNED, torch_version
-from capplan.shapes.shape import CSV, Shape, Show, ends_of, figure, itself, reads
+from capplan.shapes.plan import FIT, largest_batch, latency_ends
+from capplan.shapes.shape import (
+    CSV,
+    NOWHERE,
+    AnswerFigure,
+    Shape,
+    Show,
+    Typed,
+    View,
+    column,
+    ends_of,
+    figure,
+    itself,
+    reads,
+)
+from capplan.units import format_bytes, format_joules, format_rate, format_seconds, format_watts
 
 
 def row_status(row: ComparisonRow) -> Literal["fits", "borderline", "does not fit", "failed"]:
@@ -27,7 +47,36 @@ def _facts(row: ComparisonRow, comparison: Comparison) -> ModelFacts:
     return next(model.facts for model in comparison.models if model.label == row.model)
 
 
-_ALL = Show(csv=("expected", "low", "high"))
+def _precision_label(row: ComparisonRow, comparison: Comparison) -> str:
+    return precision_label(row.workload.precision, _facts(row, comparison).dtype)
+
+
+def _figures_of_fits() -> Iterator[AnswerFigure]:
+    """Return the figures of a fit that rows of comparisons have, too."""
+    for reader in FIT.readers:
+        if View.COMPARED in reader.figure.show.views:
+            read = reads(reader.hint | None, partial(_read_fit, reader.value))
+            yield replace(reader.figure, read=read, default=None)
+
+
+def _read_fit(read: Callable[[Any, Any], Any], row: ComparisonRow, comparison: Comparison) -> Any:
+    return None if row.fit is None else read(row.fit, comparison)
+
+
+def _of_fit(write: Callable[[Fit], str]) -> Typed:
+    return reads(str | None, lambda row: None if row.fit is None else write(row.fit))
+
+
+def _compared(title: str, form: Callable[[Any], str] = str, *, csv: str = "", rank: int = 0) -> Show:
+    """Return that a figure is a column of the CSV, and of the table under a title."""
+    return Show(csv=tuple(csv.split())).seen(View.COMPARED, title=title, form=form, rank=rank)
+
+
+def _fits_words(row: ComparisonRow) -> str:
+    if row.fit is None:
+        return "no"
+    return "borderline" if row.fit.status is FitStatus.BORDERLINE else "yes"
+
 
 # fmt: off
 COMPARED_MODEL: Final = Shape("ComparedModelDocument", ComparedModel, "One of the models compared.", (
@@ -51,33 +100,45 @@ CONDITIONS: Final = Shape("ComparisonConditions", Comparison, "The conditions th
 COMPARED_MEMORY: Final = Shape("ComparedMemory", Fit, "Peak memory of one process. [bytes]", (
     figure("peak_allocated_bytes", "memory.peak_allocated_bytes", show=CSV),
     figure("peak_reserved_bytes", "memory.peak_reserved_bytes", show=CSV),
-    figure("total_bytes", "memory.total_bytes", show=_ALL),
+    figure("total_bytes", "memory.total_bytes",
+        show=_compared("memory", format_bytes, csv="expected low high", rank=3)),
 ))
 COMPARISON_ROW: Final = Shape("ComparisonRowDocument", ComparisonRow, "One model under one set of conditions on a GPU at a batch; figures are null where it does not fit.", (
-    figure("model", show=CSV),
+    figure("model", show=_compared("model", csv="expected")),
     figure("precision", "workload.precision", show=CSV),
-    figure("framework", "workload.framework", show=CSV),
-    figure("layout", "workload.layout", show=CSV),
-    figure("gpu", "gpu.id", show=CSV),
+    figure("precision_label", _precision_label, show=_compared("precision").alone()),
+    figure("framework", "workload.framework", show=_compared("framework", csv="expected")),
+    figure("layout", "workload.layout", show=CSV.seen(View.COMPARED, title="layout", if_varied=True)),
+    figure("gpu", "gpu.id", show=CSV.seen(View.COMPARED, title="GPU", if_varied=True)),
     figure("batch", show=CSV),
+    figure("batch_words", reads(str, lambda row: "" if row.batch is None else f"{row.batch:,}"),
+        show=NOWHERE.alone().seen(View.COMPARED, title="batch", if_varied=True)),
+    figure("fits", _fits_words, show=NOWHERE.alone().seen(View.COMPARED, title="fits", usual="yes")),
     figure("status", row_status, show=CSV),
     figure("reason", show=CSV),
     figure("params", reads(int, lambda row, comparison: _facts(row, comparison).parameter_count), show=CSV.alone()),
     figure("flops_per_sample", reads(int, lambda row, comparison: _facts(row, comparison).flops_per_sample), show=CSV.alone()),
-    figure("latency_s", "fit.latency.bounded_s", show=Show(csv=("bound", "low", "expected", "high"))),
-    figure("throughput_per_s", "fit.latency.throughput_per_s", show=CSV),
-    figure("gain", meaning="Throughput as a multiple of that of the first row of the same GPU and batch.", show=CSV),
+    figure("latency_s", "fit.latency.bounded_s", show=_compared("latency", format_seconds, csv="bound low expected high")),
+    figure("latency_ends", _of_fit(latency_ends), show=NOWHERE.right().alone().seen(View.COMPARED, title="from … to", rank=6)),
+    figure("throughput_per_s", "fit.latency.throughput_per_s",
+        show=_compared("samples/s", format_rate, csv="expected", rank=1)),
+    figure("gain", meaning="Throughput as a multiple of that of the first row of the same GPU and batch.",
+        show=_compared("×", "{:.2f}".format, csv="expected", rank=2)),
     figure("bound_by", "fit.latency.bound_by", show=CSV),
     figure("memory", COMPARED_MEMORY.at("fit")),
     figure("max_batch", _max_batch, show=CSV),
+    figure("safe_batch", _of_fit(largest_batch), show=NOWHERE.right().alone().seen(View.COMPARED, title="safe batch", rank=8)),
     figure("usd_per_hour", "fit.rent.usd_per_hour", show=CSV),
-    figure("usd_per_million_samples", show=CSV),
-    figure("evidence", "fit.latency.evidence", show=CSV),
+    figure("usd_per_million_samples", show=_compared("USD/M", "{:.3g}".format, csv="expected", rank=4)),
+    figure("evidence", "fit.latency.evidence", show=CSV.seen(
+        View.COMPARED, title=EVIDENCE_TITLE, form=EVIDENCE_WORDS.__getitem__, rank=5, unsure=UNSURE_EVIDENCE)),
     figure("evidence_reason", "fit.latency.evidence_reason"),
+    *_figures_of_fits(),
     figure("power_w", "fit.energy.power_w", "of all GPUs, without their host; --energy",
-        Show(csv=tuple(ends_of("power_w").split())).where_known(), default=UNSET),
+        column("power", format_watts, csv=ends_of("power_w"), rank=7).where_known().seen(View.COMPARED), default=UNSET),
     figure("joules_per_sample", "fit.energy.joules_per_sample",
-        show=Show(csv=tuple(ends_of("joules_per_sample").split())).where_known(), default=UNSET),
+        show=column("per sample", format_joules, csv=ends_of("joules_per_sample"), rank=3).where_known()
+            .seen(View.COMPARED), default=UNSET),
     figure("power_evidence", "fit.energy.evidence", show=CSV.where_known(), default=UNSET),
 ))
 COMPARISON: Final = Shape("ComparisonDocument", Comparison, "What `capplan compare --format json` writes. Fractions run from 0 to 1.", (

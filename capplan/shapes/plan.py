@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec import UNSET
 
 from capplan.core.gpus.machines import LocalAmount
-from capplan.core.latency.types import EVIDENCE_TITLE, EVIDENCE_WORDS, Evidence
+from capplan.core.latency.types import EVIDENCE_TITLE, EVIDENCE_WORDS, UNSURE_EVIDENCE, Evidence
 from capplan.core.memory.fit import usable_memory
 from capplan.core.memory.types import FitStatus, MemoryEstimate
 from capplan.core.numbers import Interval
@@ -26,7 +26,7 @@ from capplan.core.plan.types import (
 from capplan.errors import UsageError
 from capplan.shapes.codec import SCHEMA_VERSION
 from capplan.shapes.common import SIGNED, WORKLOAD
-from capplan.shapes.shape import CSV, NOWHERE, Shape, column, ends_of, figure, itself, reads
+from capplan.shapes.shape import CSV, NOWHERE, Shape, View, column, ends_of, figure, itself, reads
 from capplan.shapes.ways import WAYS
 from capplan.units import (
     format_bytes,
@@ -72,7 +72,9 @@ PEAKS: Final = Shape("MemoryPeaks", MemoryEstimate, "Peak memory of one process.
     figure("peak_allocated_bytes", show=CSV),
     figure("peak_reserved_bytes", show=CSV),
     figure("total_bytes", meaning="what nvidia-smi would show for the process",
-        show=column("peak memory", format_bytes, csv="expected low high").on_page("memory")),
+        show=column("peak memory", format_bytes, csv="expected low high").on_page("memory")
+            .seen(View.ANSWER, title="memory", rank=6)
+            .seen(View.PIPELINE, title="memory", rank=4)),
 ))
 MEMORY: Final = Shape("PlannedMemory", Fit, "Peak memory of one process on one GPU, by part. [bytes]", (
     *(replace(peak, read=f"memory.{peak.read}") for peak in PEAKS.figures),
@@ -175,6 +177,67 @@ def format_hours(hours: Interval) -> str:
     return f"{hours.expected:,.3g} ({hours.low:,.3g} to {hours.high:,.3g})"
 
 
+OFFLOAD_WORDS = {
+    "none": "on the GPU", "model": "part by part", "streamed": "layers copied ahead", "sequential": "layer by layer",
+}  # fmt: skip
+"""Where a pipeline's weights are, by how they are offloaded."""
+
+
+def item_seconds(fit: Fit) -> float:
+    """Return the time of one item of a batch. [s]"""
+    return fit.latency.latency_s.expected / fit.batch
+
+
+def weights_place(fit: Fit) -> str:
+    """Return where the weights of a fit's parts are: of all, and of the parts that differ."""
+    apart = [
+        f"{part.name} {OFFLOAD_WORDS[part.offload]}"
+        for part in fit.parts
+        if part.offload != fit.offload and part.peak_bytes
+    ]
+    return ", ".join([OFFLOAD_WORDS[fit.offload], *apart])
+
+
+def items_per_hour(fit: Fit) -> float:
+    """Return how many items a fit makes in an hour."""
+    return 3600 * fit.latency.throughput_per_s.expected
+
+
+def usd_per_thousand(fit: Fit) -> float | None:
+    """Return what a thousand items cost at the rented price and full load; None where no price is known. [USD]"""
+    return None if fit.usd_per_million_samples is None else fit.usd_per_million_samples / 1000
+
+
+def _real_time_factor(fit: Fit, plan: Plan) -> float | None:
+    """Return the time of an item over how long it plays: below 1 is faster than it plays."""
+    facts = plan.pipeline
+    return item_seconds(fit) / facts.item_seconds if facts and facts.item_seconds else None
+
+
+def item_time(time_s: float) -> str:
+    """Write the time of an item; from two minutes on in minutes."""
+    return f"{time_s / 60:.3g} min" if time_s >= 120 else format_seconds(time_s)
+
+
+def _item_span(fit: Fit) -> str:
+    latency = fit.latency.latency_s
+    return f"{item_time(latency.low / fit.batch)} … {item_time(latency.high / fit.batch)}"
+
+
+def is_part_of_machine(fit: Fit, plan: Plan) -> bool:
+    """Return True if the machine that is rented holds more GPUs than the question is about."""
+    return fit.rent is not None and (
+        plan.limits.rate_per_s is None and fit.gpus_together == 1 and fit.rent.instance_gpus > 1
+    )
+
+
+def _usd_per_hour_words(fit: Fit, plan: Plan) -> str | None:
+    """Write what is rented an hour: the whole machine with its GPUs where it holds more than the question is about."""
+    usd = plan.usd_per_hour(fit)
+    shared = f" for {fit.rent.instance_gpus}" if fit.rent and is_part_of_machine(fit, plan) else ""
+    return None if usd is None else f"{usd:.2f}{shared}"
+
+
 def _hours_span(fit: Fit, plan: Plan) -> str | None:
     hours = plan.gpu_hours(fit)
     return None if hours is None else format_hours(hours)
@@ -182,12 +245,16 @@ def _hours_span(fit: Fit, plan: Plan) -> str | None:
 
 FIT: Final = Shape("PlannedFit", Fit, "A GPU that serves one batch within the limits, certainly or perhaps.", (
     figure("model", reads(str, lambda _fit, plan: plan.model.name), show=CSV.alone()),
-    figure("gpu", "gpu.id", show=column("GPU", csv="expected")),
-    figure("gpu_name", "gpu.name"),
-    figure("batch", show=column("batch", csv="expected")),
+    figure("gpu", "gpu.id", show=column("GPU", csv="expected").seen(View.PIPELINE)),
+    figure("gpu_name", "gpu.name", show=NOWHERE.seen(View.REPORT, title="GPU")),
+    figure("batch", show=column("batch", csv="expected").seen(View.REPORT)
+        .seen(View.ANSWER, form="{:,}".format, rank=1, if_varied=True)
+        .seen(View.PIPELINE, form="{:,}".format, if_varied=True)),
     figure("status", meaning="never 'does not fit': that is a rejection", show=CSV),
     figure("fits", reads(str, lambda fit: "borderline" if fit.status is FitStatus.BORDERLINE else "yes"),
-        show=column("fits", rank=1).alone().on_page()),
+        show=column("fits", rank=1).alone().on_page()
+            .seen(View.ANSWER, rank=0, is_number=True, usual="yes")
+            .seen(View.PIPELINE, rank=0, usual="yes")),
     figure("reason", _no_reason, show=CSV.alone()),
     figure("memory", MEMORY.at(itself(Fit))),
     figure("max_batch", meaning="the largest batch by the expected sizes", show=CSV, default=0),
@@ -195,22 +262,36 @@ FIT: Final = Shape("PlannedFit", Fit, "A GPU that serves one batch within the li
         meaning="the largest batch that fits at the unfavourable end of every size: what `max` plans", show=CSV,
         default=0),
     figure("largest_batches", largest_batches, show=column("largest batch", rank=1).right().alone()),
-    figure("largest_batch", largest_batch, show=NOWHERE.right().alone().on_page("max batch")),
+    figure("largest_batch", largest_batch, show=NOWHERE.right().alone().on_page("max batch")
+            .seen(View.ANSWER, title="safe batch", rank=8)
+            .seen(View.PIPELINE, title="max batch", rank=5)),
     figure("scales",
         meaning="false where sizes hold at one batch only: max_batch is then that batch, a lower bound",
         default=True),
     figure("recommended_batch", meaning="where more batch stops buying throughput, within memory and latency limit",
         show=column("recommended", "{:,}".format, csv="expected", rank=2, unknown="none"), default=None),
     figure("latency_s", "latency.bounded_s", "per batch; bound is the roofline, which cannot be beaten",
-        column("latency", format_seconds, csv="bound low expected high").on_page()),
+        column("latency", format_seconds, csv="bound low expected high").on_page()
+            .seen(View.ANSWER, title="per batch")),
     figure("latency_span", latency_span, show=column("interval", rank=2).right().alone()),
-    figure("latency_ends", latency_ends, show=NOWHERE.right().alone().on_page("from … to")),
+    figure("latency_ends", latency_ends, show=NOWHERE.right().alone().on_page("from … to")
+            .seen(View.ANSWER, title="90 % within", rank=4)),
     figure("bound_s", "latency.bound_s", show=column("bound", format_seconds, rank=3).alone()),
     figure("interval_s", "latency.interval_s", "from one batch to the next where batches of a pipeline overlap",
         default=None),
     figure("throughput_per_s", "latency.bounded_per_s",
-        show=column("samples/s", format_rate, csv="expected").on_page()),
-    figure("bound_by", "latency.bound_by", show=column("bound by", csv="expected", rank=3)),
+        show=column("samples/s", format_rate, csv="expected").on_page()
+            .seen(View.ANSWER, title="{most}{item}s/s", rank=3)),
+    figure("item_s", item_seconds, show=NOWHERE.alone().seen(View.PIPELINE, title="per {item}", form=item_time)),
+    figure("item_span", _item_span, show=NOWHERE.right().alone().seen(View.PIPELINE, title="from … to", rank=6)),
+    figure("real_time_factor", _real_time_factor,
+        show=NOWHERE.where_known().alone().seen(View.PIPELINE, title="real-time factor", form="{:.3g}".format)),
+    figure("items_per_hour", items_per_hour,
+        show=NOWHERE.alone().seen(View.PIPELINE, title="{item}s/h", form=format_rate, rank=2)),
+    figure("usd_per_thousand", usd_per_thousand,
+        show=NOWHERE.alone().seen(View.PIPELINE, title="USD/1,000", form="{:.3g}".format, rank=1)),
+    figure("weights_place", weights_place, show=NOWHERE.alone().seen(View.PIPELINE, title="weights", rank=1)),
+    figure("bound_by", "latency.bound_by", show=column("bound by", csv="expected", rank=3).seen(View.REPORT, rank=0)),
     figure("share_by_binding", "latency.shares", default={}),
     figure("host_copy_s", meaning="a bound: the batch's input over PCIe, outside the latency", show=CSV,
         default=None),
@@ -218,31 +299,36 @@ FIT: Final = Shape("PlannedFit", Fit, "A GPU that serves one batch within the li
     figure("usd_per_machine_hour", "rent.usd_per_machine_hour",
         show=NOWHERE.alone().on_page("USD/h", "{:,.2f}".format)),
     figure("usd_per_million_samples", meaning="at that price, at full load",
-        show=column("USD/M samples", "{:.3g}".format, csv="expected").on_page("USD/M"), default=None),
+        show=column("USD/M samples", "{:.3g}".format, csv="expected").on_page("USD/M")
+            .seen(View.ANSWER, title="USD/M {item}s", rank=2), default=None),
+    figure("usd_per_hour_words", _usd_per_hour_words, show=NOWHERE.right().alone().seen(View.ANSWER, title="USD/h", rank=5)),
     figure("offer", reads(str | None, lambda fit, plan: plan.offer_words(fit) or None), show=CSV.alone()),
     figure("offer_usd_per_hour", _usd_per_hour_of_machines, show=CSV.alone()),
     figure("min_gpus", _no_reason, show=CSV.alone()),
     figure("gpu_hours", reads(Interval | None, lambda fit, plan: plan.gpu_hours(fit)),
-        "how long one such GPU needs for the job; null without one", default=None),
+        "how long one such GPU needs for the job; null without one",
+        NOWHERE.where_known().seen(View.ANSWER, title="GPU-hours", form="{:,.3g}".format), default=None),
     figure("gpus_for_rate", reads(int | None, lambda fit, plan: plan.gpus_for_rate(fit)),
-        "GPUs that carry the load asked for, at the low end of each rate; null without one", CSV, default=None),
+        "GPUs that carry the load asked for, at the low end of each rate; null without one",
+        CSV.seen(View.ANSWER, title="GPUs", form="{:,}".format, usual=None), default=None),
     figure("batching_gain", meaning="the best throughput of a safe batch over that of batch 1; null where unknown",
         show=column("batching gains", format_speedup, csv="expected", rank=3), default=None),
     figure("calibration", "latency.calibration", "null: the interval is uncalibrated"),
     figure("evidence", "latency.evidence",
         "What the latency rests on, the strongest first: steps timed on this GPU, steps on it in another "
         "precision, single kernels on it, steps on its architecture, on a related one, or none.",
-        column(EVIDENCE_TITLE, EVIDENCE_WORDS.__getitem__, csv="expected").on_page(), default=Evidence.SPEC_SHEET),
+        column(EVIDENCE_TITLE, EVIDENCE_WORDS.__getitem__, csv="expected").on_page()
+            .seen(View.ANSWER, rank=1, unsure=UNSURE_EVIDENCE).seen(View.PIPELINE, rank=3), default=Evidence.SPEC_SHEET),
     figure("evidence_reason", "latency.evidence_reason", default=""),
-    figure("gpu_hours_span", reads(str | None, _hours_span), show=column("GPU-hours").right().where_known().alone()),
+    figure("gpu_hours_span", reads(str | None, _hours_span), show=column("GPU-hours").right().where_known().alone().seen(View.PIPELINE)),
     figure("recommended_as", reads(str, lambda fit, plan: " ".join(choice.criterion for choice in plan.recommended if choice.fit is fit)), show=CSV.alone()),
     figure("offer_cautions", reads(str, lambda _fit, plan: "; ".join(plan.offer_cautions)), show=CSV.alone()),
     figure("parts", PART, "of a pipeline, in order", default=()),
     figure("offload", meaning="where a pipeline's waiting weights are: none, model, sequential", default="none"),
     figure("power_w", "energy.power_w", "mean of all GPUs of the answer, without the host",
-        column("power", format_watts, csv=ends_of("power_w"), rank=2).where_known().on_page(), default=UNSET),
+        column("power", format_watts, csv=ends_of("power_w"), rank=2).where_known().on_page().seen(View.ANSWER, View.PIPELINE), default=UNSET),
     figure("joules_per_sample", "energy.joules_per_sample",
-        show=column("J/sample", format_joules, csv=ends_of("joules_per_sample"), rank=2).where_known().on_page(),
+        show=column("J/sample", format_joules, csv=ends_of("joules_per_sample"), rank=2).where_known().on_page().seen(View.ANSWER, View.PIPELINE),
         default=UNSET),
     figure("power_evidence", "energy.evidence", show=CSV.where_known(), default=UNSET),
     figure("notes", reads(tuple[str, ...], lambda fit: (*fit.memory.notes, *fit.latency.notes))),

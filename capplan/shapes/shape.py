@@ -12,8 +12,8 @@ its JSON Schema), the columns of a CSV and of a table, and the flat values that 
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from enum import Enum
+from dataclasses import dataclass, field, replace
+from enum import Enum, StrEnum
 from functools import cached_property, partial
 from inspect import getattr_static, signature
 from keyword import iskeyword
@@ -30,6 +30,16 @@ REQUIRED: Final = object()
 """The default of a figure that every document has."""
 
 
+class View(StrEnum):
+    """A table beside that of all figures: the page's, of the short answer, of pipelines, of `compare`, of reports."""
+
+    PAGE = "page"
+    ANSWER = "answer"
+    PIPELINE = "pipeline"
+    COMPARED = "compare"
+    REPORT = "report"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Show:
     """Where a figure stands besides its document.
@@ -42,10 +52,12 @@ class Show:
         rank: Columns of the highest rank are the first to be left out on a terminal.
         unknown: What people see for None.
         in_document: False if the document lacks it.
-        if_known: True if tables and CSVs lack the column where no row has a value.
+        usual: Tables and CSVs lack the column where all rows have this value; REQUIRED if they always have it.
+        if_varied: True if tables lack the column where all rows have one value.
+        unsure: The values that are marked as unsure.
         is_number: True if words stand right in tables, as numbers do.
         in_sweeps: True if the rows of a sweep have it, too, as the last of their columns.
-        page: How the page's table shows it; None where the page lacks it.
+        views: How other tables show it; those that are absent lack it.
     """
 
     csv: tuple[str, ...] = ()
@@ -54,10 +66,12 @@ class Show:
     rank: int = 0
     unknown: str = ""
     in_document: bool = True
-    if_known: bool = False
+    usual: Any = REQUIRED
+    if_varied: bool = False
+    unsure: tuple[Any, ...] = ()
     is_number: bool = False
     in_sweeps: bool = False
-    page: "Show | None" = None
+    views: "Mapping[View, Show]" = field(default_factory=dict)
 
     def right(self) -> "Show":
         """Return the same for words that stand right in tables, as numbers do."""
@@ -68,14 +82,23 @@ class Show:
         return replace(self, in_sweeps=True)
 
     def on_page(self, title: str | None = None, form: Callable[[Any], str] | None = None) -> "Show":
-        """Return the same for a figure that the page's table has, too; what is said of it later does not hold there.
+        """Return the same for a figure that the page's table has, too, as `seen` does for any table."""
+        return self.seen(View.PAGE, title=title, form=form or self.form, unknown="unknown")
+
+    def seen(self, *views: View, title: str | None = None, **changed: Any) -> "Show":
+        """Return the same for a figure that other tables have, too; what is said of it later does not hold there.
 
         Args:
-            title: The heading there; None for that of other tables.
-            form: Writes a value there; None for what writes it in other tables.
+            views: The tables.
+            title: The heading there, with {item} for what a sample is called; None for that of the table of all.
+            changed: What else is otherwise there: any attribute.
         """
-        shown = replace(self, title=title or self.title, form=form or self.form, unknown="unknown")
-        return replace(self, page=shown)
+        shown = replace(self, title=title or self.title, **changed)
+        return replace(self, views={**self.views, **dict.fromkeys(views, shown)})
+
+    def everywhere(self) -> "Show":
+        """Return the same for a figure that all tables and the rows of sweeps have."""
+        return self.seen(*View).swept()
 
     def alone(self) -> "Show":
         """Return the same for a figure that no document has."""
@@ -83,7 +106,13 @@ class Show:
 
     def where_known(self) -> "Show":
         """Return the same for a column that is left out where no row has a value."""
-        return replace(self, if_known=True)
+        return replace(self, usual=None)
+
+    def is_left_out(self, values: Sequence[Any]) -> bool:
+        """Return True if a table of these values lacks the column."""
+        if self.if_varied and len(set(values)) <= 1:
+            return True
+        return self.usual is not REQUIRED and all(value == self.usual for value in values)
 
 
 NOWHERE: Final = Show()
@@ -306,29 +335,25 @@ class Shape:
                 yield FlatColumn(
                     name=name or column_name(one.name, end),
                     value=_cell(reader, end),
-                    if_known=one.show.if_known,
+                    if_known=one.show.usual is None,
                     reader=reader,
                 )
 
-    @cached_property
-    def table(self) -> tuple["ReadFigure", ...]:
-        """Return the figures that are columns of tables for people, those of its parts in their place."""
-        return tuple(self._shown(lambda show: show))
+    def table(self, view: View | None = None) -> Iterator["ReadFigure"]:
+        """Return the figures that are columns of a table for people, those of its parts in their place.
 
-    @cached_property
-    def page(self) -> tuple["ReadFigure", ...]:
-        """Return the figures that are columns of the page's table, as it shows them."""
-        return tuple(self._shown(lambda show: show.page))
-
-    def _shown(self, where: Callable[[Show], Show | None]) -> Iterator["ReadFigure"]:
+        Args:
+            view: Which table; None for that of all figures. Rows of a report's are documents.
+        """
         for reader in self.readers:
             one = reader.figure
-            show = where(one.show)
+            show = one.show if view is None else one.show.views.get(view)
+            value = reader.value if view is not View.REPORT else _of_document(one.field)
             if show is not None and show.title is not None:
-                yield replace(reader, figure=replace(one, show=show))
+                yield replace(reader, figure=replace(one, show=show), value=value)
             elif one.shape is not None and reader.is_single and not reader.is_interval:
-                for part in one.shape._shown(where):
-                    yield replace(part, value=_of_part(reader.value, part.value))
+                for part in one.shape.table(view):
+                    yield replace(part, value=_of_part(value, part.value))
 
 
 _ENDS = ("low", "expected", "high")
@@ -464,6 +489,14 @@ def _without_none(hint: Any) -> Any:
 
 def _of_value(read: Callable[[Any], Any]) -> Callable[[Any, Any], Any]:
     return lambda value, _whole: read(value)
+
+
+def _of_document(field: str) -> Callable[[Any, Any], Any]:
+    def read(document: Any, _whole: Any) -> Any:
+        found = getattr(document, field)
+        return None if found is UNSET else found
+
+    return read
 
 
 def _none_safe(steps: Sequence[str]) -> Callable[[Any, Any], Any]:

@@ -49,6 +49,7 @@ EVIDENCE_WORDS = {
 """What an estimate rests on, in words for tables whose column is named `EVIDENCE_TITLE`."""
 
 EVIDENCE_TITLE = "speed from"
+UNSURE_EVIDENCE = (Evidence.SPEC_SHEET, Evidence.TRANSFERRED, Evidence.SEGMENT)
 
 EVIDENCE_MEANINGS = {
     Evidence.MEASURED: "whole models were timed on this GPU, in this kind of number format",

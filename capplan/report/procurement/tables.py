@@ -15,10 +15,11 @@ from capplan.report.procurement.money_tables import local_cards, obligation_card
 from capplan.report.procurement.types import InfeasibleGpu, Measured, ModelReport, Report, SpecSource, Verdict
 from capplan.report.procurement.verdict import share_of_scenarios
 from capplan.report.render import grid
-from capplan.report.sections import Column, KeyFigure, figure, plain_columns, words
+from capplan.report.sections import Column, KeyFigure, figure, plain_columns, shape_columns, words
 from capplan.shapes.common import conditions_in_words
-from capplan.shapes.plan import fits_on, item_of
+from capplan.shapes.plan import FIT, fits_on, item_of
 from capplan.shapes.procurement import has_reserve
+from capplan.shapes.shape import View
 from capplan.shapes.types import OptionRow, PlanDocument, PlannedFit
 from capplan.units import (
     counted,
@@ -257,10 +258,25 @@ def option_table(report: Report, model: ModelReport) -> Grid:
         amount(f"USD, {counted(report.demand.money.years, 'year')}", "total_usd"),
         amount("USD/million", "usd_per_million"),
         *_as_stated(leading),
+        *_planned(model, leading),
         words("speed / price", figures.evidence),
         words("none cheaper and faster", lambda row: "yes" if row.on_front else ""),
     ]
     return grid(columns, leading)
+
+
+def _planned(model: ModelReport, rows: Sequence[OptionRow]) -> list[Column[OptionRow]]:
+    """Return what reports show of the plan's estimates, beside what options state themselves."""
+    fits = {(fit.gpu, fit.batch): fit for fit in model.plan.fits}
+    shown = [fits[row.gpu, row.batch] for row in rows]
+    columns = shape_columns(FIT, shown, view=View.REPORT, without=("gpu_name", "batch", "bound_by"))
+
+    def of_option(one: Column[PlannedFit]) -> Column[OptionRow]:
+        return Column(
+            title=one.title, name=None, cell=lambda row: one.cell(fits[row.gpu, row.batch]), value=str, align=one.align
+        )
+
+    return [*map(of_option, columns)]
 
 
 def _break_even(row: OptionRow) -> str:

@@ -6,8 +6,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
-from capplan.core.latency.types import EVIDENCE_TITLE, EVIDENCE_WORDS, Evidence
-from capplan.core.memory.types import FitStatus
 from capplan.core.numbers import Interval
 from capplan.core.plan.recommend import SHORTLIST_LENGTH, device_word
 from capplan.core.plan.types import (
@@ -20,10 +18,11 @@ from capplan.core.plan.types import (
     Recommendation,
     Rejection,
 )
-from capplan.report.sections import Column, Line, Span, Style, Table, data, figure, line, words
+from capplan.report.sections import Column, Line, Span, Style, Table, data, figure, line, shape_columns, words
 from capplan.report.text.gpus import local_words
 from capplan.report.text.styled import fold_line, plain_text, styled_table
-from capplan.shapes.plan import largest_batch, latency_ends
+from capplan.shapes.plan import FIT, is_part_of_machine
+from capplan.shapes.shape import View
 from capplan.units import (
     counted,
     format_bytes,
@@ -52,7 +51,6 @@ WORDS_HINT = "Words: capplan explain"
 """Ends a screen whose words that command explains."""
 LABEL_WIDTH = 9
 """Width of the labels that lines begin with. [characters]"""
-UNSURE_EVIDENCE = (Evidence.SPEC_SHEET, Evidence.TRANSFERRED, Evidence.SEGMENT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -197,21 +195,6 @@ def job_lines(plan: Plan) -> list[Line]:
     return [labelled("Job", ", ".join(parts))]
 
 
-def energy_columns(fits: Sequence[Fit]) -> list[Column[Fit]]:
-    """Return the columns of power and energy; none where nobody asked for them."""
-    if not any(fit.energy for fit in fits):
-        return []
-    return [
-        figure("power", lambda fit: fit.energy.power_w.expected if fit.energy else None, format_watts, rank=2),
-        figure(
-            "J/sample",
-            lambda fit: fit.energy.joules_per_sample.expected if fit.energy else None,
-            format_joules,
-            rank=2,
-        ),
-    ]
-
-
 _Row = TypeVar("_Row")
 
 
@@ -316,7 +299,7 @@ def _figures(fit: Fit, plan: Plan, *, of_size: bool) -> list[str]:
     rate = f"{format_rate(fit.latency.throughput_per_s.expected)} {_unit(plan)}s/s"
     figures = [format_seconds(fit.latency.latency_s.expected), rate]
     if fit.rent is not None and fit.usd_per_million_samples is not None:
-        busy = f" with all {fit.rent.instance_gpus} GPUs busy" if _is_part_of_machine(plan, fit) else ""
+        busy = f" with all {fit.rent.instance_gpus} GPUs busy" if is_part_of_machine(fit, plan) else ""
         cost = f"{fit.usd_per_million_samples:.3g} USD per million {_unit(plan)}s{busy}"
         figures = [cost, f"{plan.usd_per_hour(fit):.2f} USD/h ({fit.rent.provider})", *figures]
     if (count := plan.gpus_for_rate(fit)) is not None:
@@ -337,36 +320,30 @@ def _table(plan: Plan, ids: Sequence[str], *, width: int) -> list[Line]:
         return []
     shown = [[fit for fit in plan.fits if fit.gpu.id == gpu_id] for gpu_id in ids]
     per_gpu = len({fit.batch for fits in shown for fit in fits}) == 1 or all(len(fits) == 1 for fits in shown)
-    if per_gpu:
-        fits = [fits[0] for fits in shown]
-        columns = _columns(fits, _unit(plan))
-    else:
-        fits = [max(fits, key=lambda fit: fit.latency.throughput_per_s.expected) for fits in shown]
-        columns = _batch_columns([fit for fits in shown for fit in fits], _unit(plan))
+    fits = [max(fits, key=lambda fit: fit.latency.throughput_per_s.expected) for fits in shown]
+    batches = [] if per_gpu else _batch_columns([fit for fits in shown for fit in fits])
+    left, most = ((), "") if per_gpu else (("batch", "latency_s", "latency_ends", "total_bytes"), "most ")
+    found = shape_columns(
+        FIT, fits, whole=plan, view=View.ANSWER, order=_ORDER, without=left, item=_unit(plan), most=most
+    )
     chosen = {recommendation.fit.gpu.id for recommendation in plan.recommended}
     gpu: Column[Fit] = words(
         "GPU",
         lambda fit: fit.gpu.id,
         style=lambda fit: Style.CHOSEN if fit.gpu.id in chosen else Style.PLAIN,
     )
-    return styled_table(Table([gpu, *columns, *_closing_columns(plan, fits)], fits), width=width)
+    return styled_table(Table([gpu, *batches, *found], fits), width=width)
 
 
-def _columns(fits: Sequence[Fit], unit: str) -> list[Column[Fit]]:
-    """Return the columns of a table with one batch per GPU."""
-    batch: list[Column[Fit]] = [figure("batch", lambda fit: fit.batch, "{:,}".format, rank=1)]
-    return [
-        *(batch if len({fit.batch for fit in fits}) > 1 else []),
-        figure("per batch", lambda fit: fit.latency.latency_s.expected, format_seconds),
-        figure("90 % within", latency_ends, rank=4),
-        figure(f"{unit}s/s", lambda fit: fit.latency.throughput_per_s.expected, format_rate, rank=3),
-        figure("memory", lambda fit: fit.memory.total_bytes.expected, format_bytes, rank=6),
-        figure("safe batch", largest_batch, rank=8),
-    ]
+_ORDER = (
+    "latency_s", "latency_ends", "throughput_per_s", "total_bytes", "largest_batch", "fits", "gpu_hours",
+    "gpus_for_rate", "power_w", "joules_per_sample", "usd_per_hour_words", "usd_per_million_samples",
+)  # fmt: skip
+"""The order of these columns; others stand where the shape has them."""
 
 
-def _batch_columns(fits: Sequence[Fit], unit: str) -> list[Column[Fit]]:
-    """Return the columns of a table with the latency at each batch side by side, one row per GPU."""
+def _batch_columns(fits: Sequence[Fit]) -> list[Column[Fit]]:
+    """Return the latency at each batch side by side, or at some of them, for a table with one row per GPU."""
     sizes = sorted({fit.batch for fit in fits})
     if len(sizes) > _MOST_BATCH_COLUMNS:
         sizes = [sizes[round(i * (len(sizes) - 1) / (_MOST_BATCH_COLUMNS - 1))] for i in range(_MOST_BATCH_COLUMNS)]
@@ -377,45 +354,7 @@ def _batch_columns(fits: Sequence[Fit], unit: str) -> list[Column[Fit]]:
             f"batch {size}", lambda fit: times_s.get((fit.gpu.id, size)), format_seconds, rank=1, unknown="no"
         )
 
-    return [
-        *map(at_batch, sizes),
-        figure(f"most {unit}s/s", lambda fit: fit.latency.throughput_per_s.expected, format_rate, rank=3),
-        figure("safe batch", largest_batch, rank=8),
-    ]
-
-
-def _closing_columns(plan: Plan, fits: Sequence[Fit]) -> list[Column[Fit]]:
-    borderline: Column[Fit] = figure("fits", lambda fit: "borderline" if fit.status is FitStatus.BORDERLINE else "yes")
-    count: Column[Fit] = figure("GPUs", plan.gpus_for_rate, "{:,}".format)
-    hours: Column[Fit] = figure("GPU-hours", plan.gpu_hours, lambda found: f"{found.expected:,.3g}")
-    return [
-        *([borderline] if any(fit.status is FitStatus.BORDERLINE for fit in fits) else []),
-        *([hours] if plan.job else []),
-        *([count] if plan.limits.rate_per_s else []),
-        *energy_columns(fits),
-        figure("USD/h", lambda fit: _hourly(plan, fit), rank=5),
-        figure(f"USD/M {_unit(plan)}s", lambda fit: fit.usd_per_million_samples, "{:.3g}".format, rank=2),
-        words(
-            EVIDENCE_TITLE,
-            lambda fit: EVIDENCE_WORDS[fit.latency.evidence],
-            rank=1,
-            style=lambda fit: Style.UNSURE if fit.latency.evidence in UNSURE_EVIDENCE else Style.PLAIN,
-        ),
-    ]
-
-
-def _hourly(plan: Plan, fit: Fit) -> str | None:
-    """Write what is rented an hour: the whole machine with its GPUs where it holds more than the question is about."""
-    usd = plan.usd_per_hour(fit)
-    shared = f" for {fit.rent.instance_gpus}" if fit.rent and _is_part_of_machine(plan, fit) else ""
-    return None if usd is None else f"{usd:.2f}{shared}"
-
-
-def _is_part_of_machine(plan: Plan, fit: Fit) -> bool:
-    """Return True if the machine that is rented holds more GPUs than the question is about."""
-    return fit.rent is not None and (
-        plan.limits.rate_per_s is None and fit.gpus_together == 1 and fit.rent.instance_gpus > 1
-    )
+    return [*map(at_batch, sizes)]
 
 
 def worthwhile_changes(plan: Plan) -> list[ConditionEffect]:

@@ -1,16 +1,12 @@
 """A comparison as sections: rows side by side, the best of them, and why others have no figures."""
 
-from collections.abc import Callable
 from typing import TypeVar
 
-from capplan.core.latency.types import EVIDENCE_TITLE, EVIDENCE_WORDS
-from capplan.core.memory.types import FitStatus
 from capplan.core.plan.comparison import Comparison, ComparisonRow
 from capplan.core.plan.types import Fit
 from capplan.core.workload import Host, precision_label
 from capplan.report.sections import (
     Block,
-    Column,
     Format,
     Line,
     LineRole,
@@ -19,23 +15,20 @@ from capplan.report.sections import (
     Span,
     Style,
     Table,
-    figure,
     line,
+    shape_columns,
     shape_data,
-    words,
 )
-from capplan.report.text.answer import UNSURE_EVIDENCE, WORDS_HINT
+from capplan.report.text.answer import WORDS_HINT
 from capplan.report.text.gpus import local_words
 from capplan.shapes.comparison import COMPARISON_ROW
-from capplan.shapes.plan import largest_batch, latency_ends
+from capplan.shapes.shape import View
 from capplan.units import (
     format_bytes,
     format_flops,
     format_joules,
     format_parameters,
     format_rate,
-    format_seconds,
-    format_watts,
 )
 
 Value = TypeVar("Value")
@@ -44,11 +37,12 @@ _MOST_REASONS = 6
 
 def comparison_sections(comparison: Comparison) -> list[Section]:
     """Return a comparison, of which `styled_lines` makes the table for people."""
+    shown = shape_columns(COMPARISON_ROW, comparison.rows, whole=comparison, view=View.COMPARED, order=_ORDER)
     columns = shape_data(COMPARISON_ROW, comparison.rows, whole=comparison, order=_MEMORY_FIRST)
     blocks: list[Block] = [
         Lines([_head(comparison)], role=LineRole.TITLE),
         Lines(_model_lines(comparison), is_attached=True, only=Format.TABLE),
-        Table([*_columns(comparison), *columns], comparison.rows),
+        Table([*shown, *columns], comparison.rows),
     ]
     if beside := [*_best_lines(comparison), *_local_lines(comparison), *_reason_lines(comparison)]:
         blocks.append(Lines(beside, role=LineRole.ITEM, is_attached=True))
@@ -65,6 +59,8 @@ _MEMORY_FIRST = (
     "latency_bound_s",
 )  # fmt: skip
 """Columns of a CSV that stand before those of the latency."""
+_ORDER = ("gain", "power_w", "joules_per_sample", "total_bytes")
+"""Columns for people that stand side by side."""
 
 
 def _head(comparison: Comparison) -> Line:
@@ -94,70 +90,6 @@ def _model_lines(comparison: Comparison) -> list[Line]:
     ]
 
 
-def _columns(comparison: Comparison) -> list[Column[ComparisonRow]]:
-    """Return the columns for people; what all rows share has none."""
-    rows = comparison.rows
-    dtypes = {model.label: model.facts.dtype for model in comparison.models}
-    optional: list[Column[ComparisonRow]] = [
-        words("layout", lambda row: row.workload.layout.value),
-        words("GPU", lambda row: row.gpu.id),
-        words("batch", lambda row: "" if row.batch is None else f"{row.batch:,}"),
-    ]
-    columns: list[Column[ComparisonRow]] = [
-        words("model", lambda row: row.model),
-        words("precision", lambda row: _precision(row, dtypes[row.model])),
-        words("framework", lambda row: row.workload.framework.value),
-        *(column for column in optional if len({column.cell(row) for row in rows}) > 1),
-    ]
-    if any(row.fit is None or row.fit.status is FitStatus.BORDERLINE for row in rows):
-        columns.append(words("fits", _status))
-    has_energy = any(row.fit and row.fit.energy for row in rows)
-    return [
-        *columns,
-        figure("latency", _of_fit(lambda fit: fit.latency.latency_s.expected), format_seconds),
-        figure("from … to", _of_fit(latency_ends), rank=6),
-        figure("samples/s", _of_fit(lambda fit: fit.latency.throughput_per_s.expected), format_rate, rank=1),
-        figure("×", lambda row: row.gain, "{:.2f}".format, rank=2),
-        *([figure("power", _of_fit(_watts), format_watts, rank=7)] if has_energy else []),
-        *([figure("per sample", _of_fit(_joules), format_joules, rank=3)] if has_energy else []),
-        figure("memory", _of_fit(lambda fit: fit.memory.total_bytes.expected), format_bytes, rank=3),
-        figure("safe batch", _of_fit(largest_batch), rank=8),
-        figure("USD/M", _of_fit(_cost), rank=4),
-        words(EVIDENCE_TITLE, _of_fit(lambda fit: EVIDENCE_WORDS[fit.latency.evidence]), rank=5, style=_evidence_style),
-    ]
-
-
-def _watts(fit: Fit) -> float | None:
-    return fit.energy.power_w.expected if fit.energy else None
-
-
-def _joules(fit: Fit) -> float | None:
-    return fit.energy.joules_per_sample.expected if fit.energy else None
-
-
-def _of_fit(value: Callable[[Fit], Value]) -> Callable[[ComparisonRow], Value | None]:
-    """Return what a row that fits has of a value; None for the others."""
-    return lambda row: None if row.fit is None else value(row.fit)
-
-
-def _evidence_style(row: ComparisonRow) -> Style:
-    return Style.UNSURE if row.fit and row.fit.latency.evidence in UNSURE_EVIDENCE else Style.PLAIN
-
-
-def _precision(row: ComparisonRow, dtype: str | None) -> str:
-    return precision_label(row.workload.precision, dtype)
-
-
-def _status(row: ComparisonRow) -> str:
-    if row.fit is None:
-        return "no"
-    return "borderline" if row.fit.status is FitStatus.BORDERLINE else "yes"
-
-
-def _cost(fit: Fit) -> str:
-    return "" if fit.usd_per_million_samples is None else f"{fit.usd_per_million_samples:.3g}"
-
-
 def _best_lines(comparison: Comparison) -> list[Line]:
     """Name the rows of the highest throughput, the lowest cost and the least memory."""
     rows = comparison.fitting
@@ -167,11 +99,15 @@ def _best_lines(comparison: Comparison) -> list[Line]:
     least = min(rows, key=lambda row: row.fit.memory.total_bytes.expected if row.fit else float("inf"))
     found = [("Fastest", fastest), ("Smallest", least)]
     if metered := [row for row in rows if row.fit and row.fit.energy]:
-        found.append(("Frugalest", min(metered, key=lambda row: (row.fit and _joules(row.fit)) or 0.0)))
+        found.append(("Frugalest", min(metered, key=lambda row: _joules(row.fit))))
     if comparison.cheapest:
         found.insert(1, ("Cheapest", comparison.cheapest))
     dtypes = {model.label: model.facts.dtype for model in comparison.models}
     return [_best_line(label, row, dtypes[row.model]) for label, row in found]
+
+
+def _joules(fit: Fit | None) -> float:
+    return fit.energy.joules_per_sample.expected if fit and fit.energy else 0.0
 
 
 def _local_lines(comparison: Comparison) -> list[Line]:
@@ -189,8 +125,8 @@ def _best_line(label: str, row: ComparisonRow, dtype: str | None) -> Line:
     figures = {
         "Fastest": f"{format_rate(fit.latency.throughput_per_s.expected)} samples/s"
         + ("" if row.gain is None else f", ×{row.gain:.2f}"),
-        "Cheapest": f"{_cost(fit)} USD per million samples",
-        "Frugalest": f"{format_joules(_joules(fit) or 0.0)} per sample",
+        "Cheapest": f"{fit.usd_per_million_samples or 0.0:.3g} USD per million samples",
+        "Frugalest": f"{format_joules(_joules(fit))} per sample",
         "Smallest": f"{format_bytes(fit.memory.total_bytes.expected)} at its peak",
     }
     return line(Span(text=label.ljust(10), style=Style.HEADING), f"{_name(row, dtype)}: {figures[label]}")
@@ -198,7 +134,7 @@ def _best_line(label: str, row: ComparisonRow, dtype: str | None) -> Line:
 
 def _name(row: ComparisonRow, dtype: str | None) -> str:
     way = row.workload
-    return f"{row.model}, {_precision(row, dtype)}, {way.framework.value} on {row.gpu.id}"
+    return f"{row.model}, {precision_label(row.workload.precision, dtype)}, {way.framework.value} on {row.gpu.id}"
 
 
 def _reason_lines(comparison: Comparison) -> list[Line]:

@@ -2,8 +2,7 @@
 
 from collections.abc import Sequence
 
-from capplan.core.latency.types import EVIDENCE_TITLE, EVIDENCE_WORDS
-from capplan.core.memory.types import FitStatus, MemoryPart
+from capplan.core.memory.types import MemoryPart
 from capplan.core.pipelines.measured import JudgedPipeline, PipelineCell, PipelineValidation
 from capplan.core.pipelines.prepared import PipelineMemory, PipelineMemoryOn, PipelineMoment
 from capplan.core.pipelines.types import ON_ANOTHER, ON_GPU, ON_STREAM
@@ -29,6 +28,7 @@ from capplan.report.sections import (
     Table,
     figure,
     line,
+    shape_columns,
     shape_data,
     words,
 )  # fmt: skip
@@ -44,53 +44,19 @@ from capplan.report.text.answer import (
 )
 from capplan.report.text.styled import fold_line, styled_table
 from capplan.shapes.pipelines import ERRORS, PLACED_MEMORY
-from capplan.shapes.plan import largest_batch
+from capplan.shapes.plan import FIT, OFFLOAD_WORDS, item_seconds, item_time, usd_per_thousand, weights_place
+from capplan.shapes.shape import View
 from capplan.units import (
     format_bytes,
     format_flops,
     format_fraction,
     format_parameters,
-    format_rate,
     format_seconds,
     format_speedup,
 )  # fmt: skip
 
 _MOST_GPUS = 8
 _MOST_MISSES = 4
-OFFLOAD_WORDS = {
-    "none": "on the GPU", "model": "part by part", "streamed": "layers copied ahead", "sequential": "layer by layer",
-}  # fmt: skip
-"""Where a pipeline's weights are, by how they are offloaded."""
-
-
-def item_seconds(fit: Fit) -> float:
-    """Return the time of one item of a batch. [s]"""
-    return fit.latency.latency_s.expected / fit.batch
-
-
-def weights_place(fit: Fit) -> str:
-    """Return where the weights of a fit's parts are: of all, and of the parts that differ."""
-    apart = [
-        f"{part.name} {OFFLOAD_WORDS[part.offload]}"
-        for part in fit.parts
-        if part.offload != fit.offload and part.peak_bytes
-    ]
-    return ", ".join([OFFLOAD_WORDS[fit.offload], *apart])
-
-
-def items_per_hour(fit: Fit) -> float:
-    """Return how many items a fit makes in an hour."""
-    return 3600 * fit.latency.throughput_per_s.expected
-
-
-def usd_per_thousand(fit: Fit) -> float | None:
-    """Return what a thousand items cost at the rented price and full load; None where no price is known. [USD]"""
-    return None if fit.usd_per_million_samples is None else fit.usd_per_million_samples / 1000
-
-
-def real_time_factor(fit: Fit, facts: PipelineFacts) -> float | None:
-    """Return the time of an item over how long it plays: below 1 is faster than it plays."""
-    return None if not facts.item_seconds else item_seconds(fit) / facts.item_seconds
 
 
 def _facts(plan: Plan) -> PipelineFacts:
@@ -106,7 +72,11 @@ def pipeline_lines(plan: Plan, *, width: int, top: int | None = None) -> list[Li
     fits = [fit for fit in plan.fits if fit.gpu.id in ids]
     lines = [_head(plan), *_takes(plan)]
     if fits:
-        lines += [line(""), *styled_table(Table(columns(plan, fits), fits), width=width), line("")]
+        lines += [
+            line(""),
+            *styled_table(Table(pipeline_columns(plan, fits, without=_SHORT_WITHOUT), fits), width=width),
+            line(""),
+        ]
     lines += [*_parts(plan, width), *job_lines(plan), *energy_lines(plan), *_changes(plan, width), *_misses(plan)]
     more = len(ranked) - len(ids)
     lines.append(line(Span(text=f"{more_words(more)}{_footer(plan)}", style=Style.ASIDE)))
@@ -159,46 +129,25 @@ def _takes(plan: Plan) -> list[Line]:
         )  # fmt: skip
         weights = "" if (placed := weights_place(fit)) == OFFLOAD_WORDS["none"] else f", weights {placed}"
         label = Span(text=key[0], style=Style.CHOSEN)
-        text = f"  {', '.join(why)}: {_time(item_seconds(fit))} per {item}{weights}{money}"
+        text = f"  {', '.join(why)}: {item_time(item_seconds(fit))} per {item}{weights}{money}"
         lines.append(labelled("Take" if index == 0 else "or", label, text))
     return lines
 
 
-def _time(time_s: float) -> str:
-    """Write the time of an item; from two minutes on in minutes."""
-    return f"{time_s / 60:.3g} min" if time_s >= 120 else format_seconds(time_s)
-
-
-def _span(fit: Fit) -> str:
-    latency = fit.latency.latency_s
-    return f"{_time(latency.low / fit.batch)} … {_time(latency.high / fit.batch)}"
-
-
-def columns(plan: Plan, fits: Sequence[Fit]) -> list[Column[Fit]]:
+def pipeline_columns(plan: Plan, fits: Sequence[Fit], *, without: Sequence[str] = ()) -> list[Column[Fit]]:
     """Return the columns of a table of a pipeline's fits."""
-    facts = _facts(plan)
-    item = facts.item
-    several_batches = len({fit.batch for fit in fits}) > 1
-    factor: list[Column[Fit]] = (
-        [figure("real-time factor", lambda fit: real_time_factor(fit, facts), "{:.3g}".format)]
-        if facts.item_seconds
-        else []
+    return shape_columns(
+        FIT, fits, whole=plan, view=View.PIPELINE, order=_ORDER, without=without, item=_facts(plan).item
     )
-    unsure = any(fit.status is FitStatus.BORDERLINE for fit in fits)
-    return [
-        words("GPU", lambda fit: fit.gpu.id),
-        *([figure("batch", lambda fit: fit.batch, "{:,}".format)] if several_batches else []),
-        figure(f"per {item}", item_seconds, _time),
-        figure("from … to", _span, rank=6),
-        *factor,
-        figure(f"{item}s/h", items_per_hour, format_rate, rank=2),
-        figure("USD/1,000", usd_per_thousand, "{:.3g}".format, rank=1),
-        figure("memory", lambda fit: fit.memory.total_bytes.expected, format_bytes, rank=4),
-        words("weights", weights_place, rank=1),
-        *([words("fits", lambda fit: "borderline" if fit.status is FitStatus.BORDERLINE else "yes")] if unsure else []),
-        figure("max batch", largest_batch, rank=5),
-        words(EVIDENCE_TITLE, lambda fit: EVIDENCE_WORDS[fit.latency.evidence], rank=3),
-    ]
+
+
+_ORDER = (
+    "item_s", "item_span", "real_time_factor", "items_per_hour", "usd_per_thousand", "total_bytes", "weights_place",
+    "fits", "largest_batch", "evidence", "gpu_hours_span", "power_w", "joules_per_sample",
+)  # fmt: skip
+"""The order of these columns; others stand where the shape has them."""
+_SHORT_WITHOUT = ("gpu_hours_span", "power_w", "joules_per_sample")
+"""Columns that the short answer writes as lines."""
 
 
 def _parts(plan: Plan, width: int) -> list[Line]:
@@ -245,7 +194,7 @@ def _changes(plan: Plan, width: int) -> list[Line]:
 def _changed(change: ConditionEffect) -> str:
     moved = change.after.offload != change.before.offload
     stays = f", weights {OFFLOAD_WORDS[change.after.offload]}" if moved else ""
-    return f"{format_speedup(change.speedup)} ({_time(item_seconds(change.after))}{stays})"
+    return f"{format_speedup(change.speedup)} ({item_time(item_seconds(change.after))}{stays})"
 
 
 def _misses(plan: Plan) -> list[Line]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 
-from capplan.core.plan.types import Fit, Plan
+from capplan.core.plan.types import Plan
 from capplan.report.sections import (
     Block,
     Column,
@@ -16,11 +16,10 @@ from capplan.report.sections import (
     shape_data,
     words,
 )
-from capplan.report.text.answer import energy_columns, price_days
-from capplan.report.text.pipelines import columns as pipeline_columns
-from capplan.report.text.pipelines import pipeline_blocks
+from capplan.report.text.answer import price_days
+from capplan.report.text.pipelines import pipeline_blocks, pipeline_columns
 from capplan.report.text.ways import ways_section
-from capplan.shapes.plan import FIT, REJECTION, format_hours
+from capplan.shapes.plan import FIT, REJECTION
 from capplan.shapes.saved import Change, CheckedLimit
 from capplan.units import (
     format_bytes,
@@ -50,7 +49,9 @@ def _section(plan: Plan) -> Section:
     if plan.pipeline is not None:
         blocks += pipeline_blocks(plan)
     if plan.fits:
-        blocks.append(Table(_fit_columns(plan), plan.fits))
+        is_model = plan.pipeline is None
+        shown = shape_columns(FIT, plan.fits, whole=plan) if is_model else pipeline_columns(plan, plan.fits)
+        blocks.append(Table(shown, plan.fits))
     if plan.rejections:
         blocks.append(Lines([f"{len(plan.rejections)} rejected:"]))
         blocks.append(Table(shape_columns(REJECTION, plan.rejections), plan.rejections, is_attached=True))
@@ -59,13 +60,6 @@ def _section(plan: Plan) -> Section:
         blocks.append(Lines([copies]))
     blocks.append(Lines(_notes(plan), role=LineRole.NOTE, is_attached=bool(copies)))
     return Section(blocks)
-
-
-def _fit_columns(plan: Plan) -> list[Column[Fit]]:
-    if plan.pipeline is None:
-        return shape_columns(FIT, plan.fits, whole=plan)
-    hours = [figure("GPU-hours", plan.gpu_hours, format_hours)] if plan.job else []
-    return [*pipeline_columns(plan, plan.fits), *hours, *energy_columns(plan.fits)]
 
 
 def _headline(plan: Plan) -> str:

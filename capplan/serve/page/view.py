@@ -43,6 +43,7 @@ from capplan.serve.page.svg import (
 )
 from capplan.serve.planning.answer import TaskContext, opened
 from capplan.shapes.plan import FIT, largest_batch, latency_ends
+from capplan.shapes.shape import View
 from capplan.units import format_bytes, format_flops, format_parameters, format_rate, format_seconds, format_speedup
 from capplan.verbs.plan import PLAN, answer_plan
 from capplan.verbs.statement.read import command_of
@@ -335,7 +336,7 @@ def key_figures(fit: Fit) -> list[KeyFigure]:
 
 def _columns(plan: Plan, load: float | None) -> list[Column[Fit]]:
     """Return the columns of the table of GPUs: those of the shape, and the GPUs that carry a load."""
-    columns = shape_columns(FIT, plan.fits, whole=plan, on_page=True)
+    columns = shape_columns(FIT, plan.fits, whole=plan, view=View.PAGE)
     if load:
         columns.append(figure(f"GPUs for {load:g}/s", lambda fit: _fleet(fit, load), name="load"))
     order = {name: place for place, name in enumerate(EXPLAINED)}

@@ -26,8 +26,9 @@ from capplan.report.pages.blocks import Chart
 from capplan.report.procurement import figures
 from capplan.report.procurement.types import FleetOptionRow, FleetRow, ModelReport, PickRow, Report, Roof
 from capplan.report.render import grid
-from capplan.report.sections import Column, figure, words
-from capplan.shapes.plan import all_parts, fits_on, intensity
+from capplan.report.sections import Column, figure, shape_columns, words
+from capplan.shapes.plan import FIT, all_parts, fits_on, intensity
+from capplan.shapes.shape import View
 from capplan.shapes.types import OptionRow, PlannedFit
 from capplan.units import format_bytes, format_flops_per_s, format_rate, format_seconds
 
@@ -109,15 +110,17 @@ def _over_batch(
     axes = Axes(x_title="batch", y_title=quantity.label, x_ticks=few_ticks(batches))
     drawn = series_chart(series, title="", axes=axes, limit=scale * limit if limit else None)
     names = ", ".join(sery.label for sery in series)
+    fits = [fit for estimates in rows.values() for fit in estimates]
+    gpu, batch, *others = shape_columns(FIT, fits, view=View.REPORT)
     columns: list[Column[PlannedFit]] = [
-        words("GPU", lambda fit: fit.gpu_name),
-        figure("batch", lambda fit: fit.batch),
+        gpu,
+        batch,
         figure("low", lambda fit: value(fit).low, quantity.to_text),
         figure("expected", lambda fit: value(fit).expected, quantity.to_text),
         figure("high", lambda fit: value(fit).high, quantity.to_text),
-        words("bound by", lambda fit: fit.bound_by),
+        *others,
     ]
-    content = grid(columns, [fit for estimates in rows.values() for fit in estimates])
+    content = grid(columns, fits)
     described = f"{title} of {names} with {model.plan.model.name}; the table below holds the figures."
     return Chart(identity=identity, title=title, description=described, caption=caption, drawing=drawn, data=content)
 
