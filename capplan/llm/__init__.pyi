@@ -225,6 +225,8 @@ def plan(
     within_s: float | str | None = ...,
     users: int | None = ...,
     think_time_s: float | str | None = ...,
+    turns: int = ...,
+    turn_period_s: float | str = ...,
     input_len: int | str = ...,
     output_len: int | str = ...,
     prefix_fraction: float = ...,
@@ -311,6 +313,8 @@ def plan(
         within_s: Time until which the job must be done: 8h.
         users: People who send a request, read the answer and pause, instead of a rate; needs think_time_s.
         think_time_s: Pause of a user between an answer and the next request: 30s.
+        turns: Requests of a conversation, each behind all before it.
+        turn_period_s: Time from one turn of a conversation to the next.
         input_len: Mean tokens of a prompt, such as 1024 or 8k.
         output_len: Mean tokens of an answer, such as 1024 or 1k.
         prefix_fraction: Share of a prompt that the prefix cache holds.
@@ -423,10 +427,10 @@ def simulate(
     concurrency: Sequence[int] | str | None = ...,
     in_bursts: bool = ...,
     lengths: str | Path | None = ...,
-    turns: int = ...,
-    turn_period_s: float | str = ...,
     daily: Sequence[float] | str | None = ...,
     requests: int = ...,
+    turns: int = ...,
+    turn_period_s: float | str = ...,
     input_len: int | str = ...,
     output_len: int | str = ...,
     prefix_fraction: float = ...,
@@ -490,10 +494,10 @@ def simulate(
         concurrency: Clients that wait for answers, instead of a rate.
         in_bursts: Clients send together, and again when the last of them has its answer, as many benchmarks do.
         lengths: Requests with input_len, output_len and, if known, arrival_s and cached_len; or a trace of Azure, BurstGPT or Mooncake.
-        turns: Requests of a conversation, each behind all before it.
-        turn_period_s: Time from one turn of a conversation to the next.
         daily: Shape of a day: requests in each part of it, in any unit.
         requests: Requests to simulate at each load.
+        turns: Requests of a conversation, each behind all before it.
+        turn_period_s: Time from one turn of a conversation to the next.
         input_len: Mean tokens of a prompt, such as 1024 or 8k.
         output_len: Mean tokens of an answer, such as 1024 or 1k.
         prefix_fraction: Share of a prompt that the prefix cache holds.

@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from capplan.llm.core.serving.asked import Speculation
     from capplan.llm.core.serving.cases import MeasuredRun
     from capplan.llm.core.sharding import HostOffload, Sharding, ShardingChoice
+    from capplan.llm.core.simulation.arrivals import Sessions
     from capplan.llm.core.simulation.load_answer import LatencyLimits
     from capplan.llm.core.timing.engine_rules import SchedulerFlags
     from capplan.llm.core.weights import Adapters
@@ -479,6 +480,31 @@ class MeanLengthFields:
 
     input_len: Annotated[Tokens, _mean_of("a prompt", "8k")] = 1024
     output_len: Annotated[Tokens, _mean_of("an answer", "1k")] = 256
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConversationFields:
+    """Requests that are turns of conversations."""
+
+    turns: Annotated[
+        int,
+        Meta(ge=1, le=1000),
+        Option(help="Requests of a conversation, each behind all before it.", shows_default=True),
+    ] = 1
+    turn_period_s: Annotated[
+        float,
+        Meta(ge=0, le=1e6),
+        Option(
+            help="Time from one turn of a conversation to the next.", flags=("--turn-period",), metavar="TIME",
+            words=TIME_LIMIT, shows_default=True,
+        ),
+    ] = 60.0  # fmt: skip
+
+    def sessions(self) -> "Sessions | None":
+        """Return the conversations; None where requests have nothing to do with one another."""
+        from capplan.llm.core.simulation.arrivals import Sessions
+
+        return Sessions(turns=self.turns, period_s=self.turn_period_s) if self.turns > 1 else None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -38,6 +38,7 @@ def search_space(
     stated.
     """
     from capplan.app.deployments import searched_gpus
+    from capplan.llm.core.fleet.token_load import in_conversations
     from capplan.llm.core.search.patience import with_patience
     from capplan.llm.core.search.plan import check_load
     from capplan.llm.core.search.search import SearchSpace
@@ -46,6 +47,7 @@ def search_space(
     model = context.language_model(question.model)
     rate = question.rate() if job is None else job.prompts / job.within_s
     load = replace(question.load(context, rate_per_s=rate, concurrency=question.concurrency), job=job)
+    load = load if (sessions := question.sessions()) is None else in_conversations(load, sessions)
     check_load(load)
     stated = from_fields(
         SearchSpace,

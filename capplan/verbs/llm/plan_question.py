@@ -12,6 +12,7 @@ from capplan.verbs.llm.fields import (
     SHOWN,
     AdapterFields,
     CardPowerFields,
+    ConversationFields,
     FilesHereFields,
     HostCpuFields,
     LanguageModelFields,
@@ -151,7 +152,8 @@ class _HandedOverFields(WeekFields, WaysFields):
 
 @dataclass(frozen=True, kw_only=True)
 class LlmPlanQuestion(
-    LanguageModelFields, AdapterFields, MeasuredRunFields, _LoadFields, LengthFields, TaskFields, LatencyLimitFields,
+    LanguageModelFields, AdapterFields, MeasuredRunFields, _LoadFields, ConversationFields, LengthFields, TaskFields,
+    LatencyLimitFields,
     SearchFields, OffloadFields, HostCpuFields, SettingFields, LinkFields, MoneyFields,
     SpendFields, CurrencyFields, CardPowerFields, DrawFields, _HandedOverFields, FilesHereFields,
 ):  # fmt: skip

@@ -11,6 +11,7 @@ from capplan.errors import UsageError
 from capplan.verbs.llm.fields import (
     CLIENTS,
     CardPowerFields,
+    ConversationFields,
     FilesHereFields,
     LatencyLimitFields,
     LengthFields,
@@ -23,7 +24,7 @@ from capplan.verbs.llm.fields import (
 from capplan.verbs.statement.contract import Context, Effort, Verb, drawn_by, laid_out_by
 from capplan.verbs.statement.fields import picture_file
 from capplan.verbs.statement.options import HERE, Option
-from capplan.verbs.statement.words import TIME_LIMIT, Words, checking_pictures
+from capplan.verbs.statement.words import Words, checking_pictures
 
 if TYPE_CHECKING:
     from capplan.llm.core.fleet.token_load import TokenLoad
@@ -116,19 +117,6 @@ class _ArrivalFields:
             flags=("--lengths", "--trace"), metavar="FILE", doors=HERE,
         ),
     ] = None  # fmt: skip
-    turns: Annotated[
-        int,
-        Meta(ge=1, le=1000),
-        Option(help="Requests of a conversation, each behind all before it.", shows_default=True),
-    ] = 1
-    turn_period_s: Annotated[
-        float,
-        Meta(ge=0, le=1e6),
-        Option(
-            help="Time from one turn of a conversation to the next.", flags=("--turn-period",), metavar="TIME",
-            words=TIME_LIMIT, shows_default=True,
-        ),
-    ] = 60.0  # fmt: skip
     daily: Annotated[
         tuple[float, ...] | None,
         Option(help="Shape of a day: requests in each part of it, in any unit.", metavar="N,N,...", words=DAY),
@@ -145,8 +133,8 @@ class _PlotFields:
 
 @dataclass(frozen=True, kw_only=True)
 class LlmSimulateQuestion(
-    ReplicaFields, MeasuredRunFields, _ArrivalFields, LengthFields, TaskFields, LatencyLimitFields, _PlotFields,
-    CardPowerFields, LoadFileFields, FilesHereFields,
+    ReplicaFields, MeasuredRunFields, _ArrivalFields, ConversationFields, LengthFields, TaskFields, LatencyLimitFields,
+    _PlotFields, CardPowerFields, LoadFileFields, FilesHereFields,
 ):  # fmt: skip
     """Percentiles of what requests see when one replica serves a load, and its goodput."""
 
@@ -158,7 +146,6 @@ def answer_llm_simulate(question: LlmSimulateQuestion, context: Context) -> "Sim
         CapplanError: a name is not known, the model does not fit, or no load is stated.
     """
     from capplan.llm.core.search.simulate import SimulatedLoads, simulate_serving
-    from capplan.llm.core.simulation.arrivals import Sessions
     from capplan.llm.read.calibrations import load_time_calibration
     from capplan.llm.read.requests import read_requests
 
@@ -173,7 +160,7 @@ def answer_llm_simulate(question: LlmSimulateQuestion, context: Context) -> "Sim
         limits=question.limits(),
         requests=question.requests,
         trace=trace,
-        sessions=Sessions(turns=question.turns, period_s=question.turn_period_s) if question.turns > 1 else None,
+        sessions=question.sessions(),
         day=question.daily or (),
         flags=question.flags(),
     )

@@ -3,9 +3,10 @@
 from dataclasses import dataclass, replace
 from math import exp, expm1, log, sqrt
 
+from capplan.errors import UsageError
 from capplan.llm.core.serving.asked import ServingTask, Speculation
 from capplan.llm.core.serving.service import Demand
-from capplan.llm.core.simulation.arrivals import Lengths
+from capplan.llm.core.simulation.arrivals import Lengths, Sessions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +44,7 @@ class TokenLoad(Lengths):
         documents: Documents of one request, each a sequence of `input_len` with the query, where they are ranked.
         images: Images of a request, whose `image_tokens` are part of `input_len`; None for a text model.
         job: A job whose mean rate the load is; None for requests that go on.
+        sessions: Conversations whose turns the requests are; what was said before is the prefix of a prompt.
     """
 
     rate_per_s: float | None = None
@@ -54,6 +56,7 @@ class TokenLoad(Lengths):
     documents: int = 1
     images: Images | None = None
     job: BatchJob | None = None
+    sessions: Sessions | None = None
 
     @property
     def lengths(self) -> Lengths:
@@ -62,8 +65,9 @@ class TokenLoad(Lengths):
 
     @property
     def cached_len(self) -> float:
-        """Return the tokens of a sequence that memory holds once for all: its own without the shared prefix."""
-        return self.input_len * (1.0 - self.prefix_fraction) * self.documents + self.output_len
+        """Return the tokens that memory holds for a sequence alone: those of a prefix that all share are held once."""
+        shared = self.prefix_fraction if self.sessions is None else 0.0
+        return self.input_len * (1.0 - shared) * self.documents + self.output_len
 
     @property
     def prefix_len(self) -> float:
@@ -88,6 +92,28 @@ class TokenLoad(Lengths):
             loaded_s=loaded_s,
             prompts=float(self.documents),
         )
+
+
+def in_conversations(load: TokenLoad, sessions: Sessions) -> TokenLoad:
+    """Return a load whose prompts hold all that was said before a message of `input_len` tokens.
+
+    Before turn k of n stand k − 1 messages and answers: (n − 1) / 2 of them in the mean, with a variance of
+    (n² − 1) / 12. All but the message is found in the cache, if it is still there.
+    """
+    if load.prefix_fraction:
+        raise UsageError("⟨turns⟩ and ⟨prefix-hits⟩ both state what the prefix cache holds: leave one out.")
+    if load.input_cv:
+        raise UsageError("⟨turns⟩ states how prompts vary: leave out ⟨input-cv⟩ and ⟨input-p99⟩.")
+    said = load.input_len + load.output_len
+    mean = load.input_len + said * (sessions.turns - 1) / 2
+    return replace(
+        load,
+        input_len=mean,
+        prefix_fraction=1.0 - load.input_len / mean,
+        input_cv=said * sqrt((sessions.turns**2 - 1) / 12) / mean,
+        spread=0.0,
+        sessions=sessions,
+    )
 
 
 _NORMAL_P99 = 2.3263

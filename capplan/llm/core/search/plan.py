@@ -85,6 +85,7 @@ def plan_deployments(search: Search) -> DeploymentPlan:
         disaggregated=disaggregated_fits(search, fits),
         mixed=_mixed(search, fits),
         notes=(
+            *_conversation_notes(question.load, fits),
             *(note for fit in fits[:1] if (note := half_note(search.find_gpu(fit.gpu), fit.weights, fit.kv))),
             *(note for fit in fits[:1] for note in search.find(search.words_of(fit)).notes),
             *_offer_notes(question, fits),
@@ -275,6 +276,21 @@ def _notes(question: SearchSpace) -> tuple[str, ...]:
         f"whole replicas and {1 - SATURATION:.0%} of headroom at this very load"
     )
     return tuple(notes)
+
+
+def _conversation_notes(load: TokenLoad, fits: tuple[DeploymentFit, ...]) -> tuple[str, ...]:
+    """Return what the caches must hold so that conversations find what was said before."""
+    if load.sessions is None or load.rate_per_s is None or not fits:
+        return ()
+    turns, best = load.sessions.turns, fits[0]
+    waiting = load.rate_per_s / best.needed * load.sessions.period_s * (turns - 1) / turns
+    kept = max(0.0, best.memory.sequences_that_fit - best.running)
+    words = (
+        f"{load.prefix_fraction:.0%} of a prompt was said before and is reused while the cache keeps it: about "
+        f"{waiting:.0f} conversations of a replica wait for their user, and it keeps {kept:.0f} beside those that run"
+    )
+    lost = "" if kept >= waiting else "; the others are computed again: ⟨turns⟩ of `llm simulate` counts how many"
+    return (words + lost,)
 
 
 def _cost_notes(question: SearchSpace, fits: tuple[DeploymentFit, ...]) -> tuple[str, ...]:
