@@ -13,8 +13,8 @@ its distance over all splits, and 85 % in the hardest of them.
 
 `--anchors` adds steps of some small models of timm's tables again, so that a law that training-timm.yaml was fitted
 without (`block_bytes`) moves what other GPUs take and not the RTX 3090. Also fitted are what several GPUs of a machine
-cost (`data_parallel` in rates.yaml) and, with `--choose-blocks`, `block_bytes`: the best of `BLOCK_BYTES` where chips
-are left out.
+cost (`data_parallel` in rates.yaml) and, with `--choose-blocks`, `block_bytes`: the best of `BLOCK_BYTES` where
+chips are left out, and later generations with a network.
 """
 
 import argparse
@@ -70,7 +70,7 @@ ANCHORS = frozenset(
 )  # fmt: skip
 """Small convolutional networks of timm's tables, with batch norms of 8 to 2,048 channels."""
 BLOCK_BYTES = (4.0, 5.7, 8.0, 11.3, 16.0, 1e9)
-"""Candidates: bytes that one thread block streams in a clock. [bytes]"""
+"""Candidates: bytes that one thread block streams in a clock in 16 bits, half of those in fp32. [bytes]"""
 CHIPS = {
     "a100": "GA100", "h100": "GH100", "v100": "GV100", "quadro-rtx-5000": "TU104", "quadro-rtx": "TU102",
     "rtx-3070": "GA104", "rtx-a4000": "GA104", "rtx-a": "GA102", "a10": "GA102", "rtx-30": "GA102", "rtx-4090": "AD102",
@@ -288,15 +288,15 @@ def sides_of(rows: Rows, cells: Mapping[str, IntervalWidth]) -> tuple[FloatArray
 
 
 def chosen_blocks(rows: Rows, base: Calibration, laws: RateLaws) -> float:
-    """Return the bytes of a block with which chips left out are predicted best: by the mean error."""
+    """Return the bytes of a block with the least 90th percentile: chips, and generations with a network, left out."""
 
     def score(size: float) -> float:
         alone = [(each, restretched(step, laws.block_bytes / size)) for each, step in rows.alone]
         anchors = [restretched(step, laws.block_bytes / size) for step in rows.anchors]
-        judged = judge(replace(rows, alone=alone, anchors=anchors), base, laws, only=(CHIP,))
-        errors = judged.splits[CHIP].errors
-        print(f"block of {size:g} bytes: {np.abs(errors).mean():.4f} {error_statistics(errors)}", flush=True)
-        return float(np.abs(errors).mean())
+        judged = judge(replace(rows, alone=alone, anchors=anchors), base, laws, only=(CHIP, LATER_MODEL))
+        print(f"block of {size:g} bytes:", *(_line(name, split.errors) for name, split in judged.splits.items()))
+        errors = [split.errors[np.isfinite(split.errors)] for split in judged.splits.values()]
+        return float(np.mean([error_statistics(each).p90 for each in errors]))
 
     return min(BLOCK_BYTES, key=score)
 

@@ -145,7 +145,8 @@ class RateLaws:
     element of an image's row. [FLOP] `gathered_bytes` is what reading one element counts as where channels-last images
     are written row-major. `cuda_call` is how many times as long a call of PyTorch takes on CUDA tensors as on those of
     the CPU: its allocator, streams, cuDNN's plans and the model's own Python. `block_bytes` is what one thread block
-    streams at most in a clock. [bytes] `software` says which frameworks, formats and operators run on which devices.
+    streams at most in a clock in 16 bits, half of what it does in fp32. [bytes] `software` says which frameworks,
+    formats and operators run on which devices.
     """
 
     sustained: SustainedLaws

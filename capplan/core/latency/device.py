@@ -85,11 +85,12 @@ def device_rates(
         return cpu_rates(gpu, workload)
     if (refused := unsupported(gpu, workload, laws)) is not None:
         return refused
+    in_half = workload.precision.half_dtype is not None
     emulated = laws.software.emulation(gpu, workload.framework, workload.precision)
     vector = gpu.peak(PeakKind.FP32)
     half = vector if emulated else _half_peak(gpu, workload, laws.software)
     single = _single_peaks(gpu, workload)
-    if workload.precision.half_dtype and half is None:
+    if in_half and half is None:
         return _lacks(gpu, "fp16" if workload.precision.needs_engine else workload.precision.arithmetic)
     if single is None:
         return _lacks(gpu, "tf32" if workload.precision is Precision.TF32 else "fp32")
@@ -113,17 +114,20 @@ def device_rates(
         printed_flops_per_s=printed,
         bandwidth_bytes_per_s=gpu.memory_bandwidth_bytes_per_s
         * copy_share(gpu, laws.sustained, use_own=use_own).fraction
-        * streaming_share(gpu, laws.streaming, in_half=workload.precision.half_dtype is not None),
+        * streaming_share(gpu, laws.streaming, in_half=in_half),
         printed_bandwidth_bytes_per_s=gpu.memory_bandwidth_bytes_per_s,
         l2_bytes=float(gpu.l2_bytes or 4 * 2**20),
         units=float(gpu.unit_count or max(1, round(vector / 0.5e12))),
         issued_flops_per_s=_issued(gpu, laws),
         issue_share=_issue_shares(laws),
-        block_bytes_per_s=laws.block_bytes * gpu.boost_clock_hz if gpu.boost_clock_hz else np.inf,
+        block_bytes_per_s=(laws.block_bytes if in_half else _SINGLE_PER_HALF_BYTES * laws.block_bytes)
+        * (gpu.boost_clock_hz or np.inf),
         on_tensor_cores=on_tensor_cores,
     )
 
 
+_SINGLE_PER_HALF_BYTES = 2.0
+"""A thread has as many elements under way in fp32 as in 16 bits."""
 _DOUBLES = (PeakKind.FP64, PeakKind.FP64_TENSOR)
 """Units that do fp64 products: cuBLAS takes tensor cores from the A100 on (NVIDIA A100 Tensor Core GPU Architecture,
 2020: 9.7 TFLOP/s, 19.5 on tensor cores)."""
