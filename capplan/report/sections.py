@@ -213,6 +213,11 @@ def shape_data(shape: Shape, rows: Sequence[Any], *, whole: Any = None, order: S
     return _side_by_side(found, lambda one: one.name, order)
 
 
+def read_from(column: Column[Any], read: Callable[[Row], Any]) -> Column[Row]:
+    """Return a column of other rows: of each, `read` returns the row of the column."""
+    return replace(column, cell=lambda row: column.cell(read(row)), value=lambda row: column.value(read(row)))
+
+
 def shown_as_data(column: Column[Row]) -> Column[Row]:
     """Return a column of which a CSV has the heading and the texts that people see."""
     return replace(column, name=column.title, value=column.cell)

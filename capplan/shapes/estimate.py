@@ -12,12 +12,14 @@ from capplan.core.numbers import Interval
 from capplan.core.plan.estimate import EstimateAnswer, EstimateReport
 from capplan.core.power import StepEnergy
 from capplan.shapes.common import torch_version
-from capplan.shapes.shape import Shape, Typed, figure, reads
+from capplan.shapes.plan import ends_words
+from capplan.shapes.shape import CSV, Shape, Typed, column, ends_of, figure, reads
+from capplan.units import format_joules, format_rate, format_seconds, format_watts
 
 if TYPE_CHECKING:
     from capplan.shapes.types import EstimateDocument
 
-_Point = tuple[LatencyEstimate, StepEnergy | None]
+MeteredPoint = tuple[LatencyEstimate, StepEnergy | None]
 """The estimate at one batch, and its energy where it was asked for."""
 _Asked = tuple[EstimateAnswer, int]
 """The answer, and how many of the costliest kernels and modules are listed."""
@@ -37,6 +39,24 @@ def _of_last(name: str, kind: Any) -> Typed:
     return reads(kind, lambda report: getattr(report.curve[-1], name))
 
 
+def metered_curve(report: EstimateReport) -> tuple[MeteredPoint, ...]:
+    """Return the estimates at all batches with their energy."""
+    return tuple((point, report.energy.get(point.batch)) for point in report.curve)
+
+
+_BINDING_WORDS = {
+    Binding.COMPUTE: "computing",
+    Binding.BANDWIDTH: "memory bandwidth",
+    Binding.LAUNCHES: "the CPU that launches kernels",
+}
+
+
+def _limited_by(point: MeteredPoint) -> str:
+    """Return what most of a batch's time goes to, with its share."""
+    binding, share = max(point[0].share_by_binding, key=lambda item: item[1])
+    return f"{_BINDING_WORDS[binding]} ({share:.0%})"
+
+
 _MOST_LISTED = 20
 
 
@@ -45,16 +65,21 @@ def _costliest(kind: Any, name: str) -> Typed:
 
 
 # fmt: off
-CURVE_POINT: Final = Shape("CurvePoint", _Point, "The estimate at one batch.", (
-    figure("batch", _of_point("batch", int), Meta(ge=1)),
+CURVE_POINT: Final = Shape("CurvePoint", MeteredPoint, "The estimate at one batch.", (
+    figure("batch", _of_point("batch", int), Meta(ge=1), column("batch")),
     figure("bound_s", _of_point("bound_s", float), Meta(gt=0)),
-    figure("latency_s", _of_point("latency_s", Interval)),
-    figure("throughput_per_s", _of_point("throughput_per_s", Interval)),
+    figure("latency_s", _of_point("latency_s", Interval), show=column("per batch", format_seconds)),
+    figure("latency_ends", reads(str, lambda point: ends_words(point[0].latency_s)), show=column("90 % within").right().alone()),
+    figure("throughput_per_s", _of_point("throughput_per_s", Interval), show=column("{item}s/s", format_rate)),
+    figure("least_s", _of_point("bound_s", float), show=column("bound", format_seconds).alone()),
     figure("bound_by", _of_point("bound_by", Binding)),
     figure("shares", _of_point("shares", dict[Binding, float]), "share of the time by what binds it"),
-    figure("power_w", _of_energy("power_w", Interval), "mean of all GPUs, without the host", default=UNSET),
-    figure("joules_per_sample", _of_energy("joules_per_sample", Interval), default=UNSET),
-    figure("power_evidence", _of_energy("evidence", str), default=UNSET),
+    figure("power_w", _of_energy("power_w", Interval), "mean of all GPUs, without the host",
+        column("power", format_watts, csv=ends_of("power_w")).where_known(), default=UNSET),
+    figure("joules_per_sample", _of_energy("joules_per_sample", Interval),
+        show=column("J/sample", format_joules, csv=ends_of("joules_per_sample")).where_known(), default=UNSET),
+    figure("power_evidence", _of_energy("evidence", str), show=CSV.where_known(), default=UNSET),
+    figure("limited_by", _limited_by, show=column("limited by").alone()),
 ))
 KERNEL: Final = Shape("KernelDocument", KernelShare, "One kernel of a step, in all its runs.", (
     figure("name"),
@@ -104,7 +129,7 @@ GPU_ESTIMATE: Final = Shape("GpuEstimateDocument", EstimateReport, "The estimate
     figure("framework", "workload.framework"),
     figure("torch", reads(str, lambda report: torch_version(report.workload)), Meta(pattern=r"^\d+\.\d+$")),
     figure("host"),
-    figure("curve", CURVE_POINT.at(reads(tuple[_Point, ...], lambda report: tuple((point, report.energy.get(point.batch)) for point in report.curve))), Meta(min_length=1)),
+    figure("curve", CURVE_POINT.at(metered_curve), Meta(min_length=1)),
     figure("knee_batch", reads(int | None, lambda report: knee_batch(report.curve, gain_fraction=report.gain_fraction))),
     figure("saturating_batch", reads(int | None, lambda report: saturating_batch(report.curve))),
     figure("device_batch", reads(int | None, lambda report: report.curve[0].batch if report.workload.framework.is_replayed else device_batch(report.curve))),

@@ -1,5 +1,6 @@
 """The shapes of plans of LLM serving. Times in seconds, money in US dollars, memory in bytes of one GPU."""
 
+from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
 from msgspec import UNSET
@@ -23,9 +24,10 @@ from capplan.llm.core.fleet.replan import Replan
 from capplan.llm.core.serving.load_curve import LoadPoint
 from capplan.llm.core.simulation.load_answer import Percentiles
 from capplan.shapes.common import VERSIONED
-from capplan.shapes.llm_serving import SERVED_MODEL, sharing_of
-from capplan.shapes.shape import Nested, Shape, figure, itself, reads
+from capplan.shapes.llm_serving import SERVED_MODEL, metered, shared_words, sharing_of
+from capplan.shapes.shape import Nested, Shape, Typed, column, figure, itself, reads
 from capplan.shapes.ways import WAYS
+from capplan.units import format_rate, format_seconds
 
 _JOULES_PER_KWH = 3.6e6
 MOST_CURVES = 12
@@ -45,6 +47,19 @@ class SeenTime(NamedTuple):
 
     interval: Interval
     simulated: Percentiles | None
+
+
+def alone(fit: DeploymentFit) -> WrittenFit:
+    """Return a deployment without its place among others."""
+    return WrittenFit(fit, on_front=False, has_curve=False)
+
+
+def _p99(percentiles: str) -> Typed:
+    """Return how the 99th percentile of a simulated time is read. [s]"""
+    return reads(
+        float | None,
+        lambda written: attrgetter(f"{percentiles}.p99")(written.fit.simulated) if written.fit.simulated else None,
+    )
 
 
 def _seen(interval: str, percentiles: str) -> Nested:
@@ -70,6 +85,10 @@ def _per_gpu(pair: tuple[LoadPoint, DeploymentFit]) -> float:
     point, fit = pair
     return point.rate_per_s * fit.output_len / fit.sharding.gpus
 
+
+GENERATED: Final = ("tpot_expected_s", "tpot_p99_s", "output_tokens_per_s_per_gpu", "output_tokens_per_s_per_user")
+"""Figures of tasks that generate tokens."""
+_USD_PER_MILLION: Final = column("USD/M tokens", "{:.3g}".format)
 
 # fmt: off
 PAYMENT: Final = Shape("PaymentDocument", PaymentOption, "One way to pay for the fleet; `usd_per_year` is the equivalent annual cost, `yearly_usd` begins with day one.", (
@@ -141,45 +160,50 @@ RENTED: Final = Shape("RentedGpu", Price, "An offer by its price of one GPU and 
     figure("networked", "is_networked", default=False),
 ))
 DEPLOYMENT: Final = Shape("DeploymentFitDocument", WrittenFit, "A deployment that carries the load within the limits.", (
-    figure("gpu", "fit.gpu"),
-    figure("gpus", "fit.gpus", "GPUs of all replicas"),
-    figure("replicas", "fit.replicas"),
+    figure("gpu", "fit.gpu", show=column("GPU")),
+    figure("gpus", "fit.gpus", "GPUs of all replicas", column("GPUs")),
+    figure("replicas", "fit.replicas", show=column("replicas")),
     figure("replicas_needed", "fit.needed"),
     figure("words", "fit.words"),
     *sharing_of("fit.sharding"),
-    figure("engine", "fit.engine"),
-    figure("weights", "fit.weights"),
+    figure("shared", reads(str, lambda written: shared_words(written.fit.sharding)), show=column("shared").alone()),
+    figure("engine", "fit.engine", show=column("engine")),
+    figure("weights", "fit.weights", show=column("weights")),
     figure("kv", "fit.kv"),
     figure("memory", "fit.memory"),
     figure("ttft_s", _seen("ttft_s", "ttft_s")),
+    figure("ttft_expected_s", "fit.ttft_s", show=column("{first}", format_seconds).alone()),
+    figure("ttft_p99_s", _p99("ttft_s"), show=column("{percentile}", format_seconds).alone()),
     figure("tpot_s", _seen("tpot_s", "tpot_s")),
+    figure("tpot_expected_s", "fit.tpot_s", show=column("TPOT", format_seconds).alone()),
+    figure("tpot_p99_s", _p99("tpot_s"), show=column("TPOT p99", format_seconds).alone()),
     figure("e2e_s", _seen("e2e_s", "e2e_s")),
     figure("itl_s", "fit.simulated.itl_s"),
     figure("rate_per_s", "fit.rate_per_s"),
     figure("running_per_replica", "fit.running"),
     figure("batch_limit", "fit.batch_limit"),
     figure("output_tokens_per_s", "fit.output_tokens_per_s"),
-    figure("output_tokens_per_s_per_gpu", "fit.output_tokens_per_s_per_gpu"),
-    figure("output_tokens_per_s_per_user", "fit.output_tokens_per_s_per_user"),
+    figure("output_tokens_per_s_per_gpu", "fit.output_tokens_per_s_per_gpu", show=column("per GPU", format_rate)),
+    figure("output_tokens_per_s_per_user", "fit.output_tokens_per_s_per_user", show=column("per user", format_rate)),
     figure("max_rate_per_s", reads(float, lambda written: written.fit.max_rate_per_s * written.fit.replicas),
-        "requests per second that all replicas carry within the limits"),
+        "requests per second that all replicas carry within the limits", column("max req/s", format_rate)),
     figure("max_rate_per_s_per_replica", "fit.max_rate_per_s"),
     figure("job_s", "fit.job_s", "time of a job at the highest rate; null without a job"),
     figure("job_usd", "fit.job_usd"),
     figure("goodput_fraction", "fit.simulated.goodput_fraction"),
-    figure("usd_per_hour", "fit.usd_per_hour"),
-    figure("usd_per_million_output_tokens", "fit.usd_per_million_output_tokens"),
-    figure("usd_per_million_tokens", "fit.usd_per_million_tokens"),
+    figure("usd_per_hour", "fit.usd_per_hour", show=column("USD/h", "{:,.2f}".format)),
+    figure("usd_per_million_output_tokens", "fit.usd_per_million_output_tokens", show=_USD_PER_MILLION),
+    figure("usd_per_million_tokens", "fit.usd_per_million_tokens", show=_USD_PER_MILLION),
     figure("split_usd_per_million_tokens", TOKEN_PRICES.at("fit.split_usd_per_million")),
     figure("machines", "fit.machines", "rented machines that hold all replicas; null: no offer does"),
     figure("rent", RENTED.at("fit.rent")),
     figure("evidence", "fit.evidence"),
+    figure("evidence_words", reads(str, lambda written: written.fit.evidence.partition(":")[0]),
+        show=column("evidence").alone()),
     figure("holds_at_worst", "fit.holds_at_worst", "true: the limits hold at the far ends of the intervals, too"),
     figure("on_front", meaning="true: no other deployment has more tokens/s per GPU and per user at the load"),
     figure("curve", CURVE_POINT.at(_curve)),
-    figure("power_w", "fit.energy.power_w", "of all GPUs at the load, idle time included, without hosts; --energy", default=UNSET),
-    figure("joules_per_output_token", "fit.energy.joules_per_output_token", default=UNSET),
-    figure("power_evidence", "fit.energy.evidence", default=UNSET),
+    *metered("fit.energy", "of all GPUs at the load, idle time included, without hosts; --energy"),
 ))
 FRONT: Final = Shape("FrontDocument", FrontPoint, "A deployment with so many requests at a time that no other beats per GPU and per user.", (
     figure("gpu", "fit.gpu"),

@@ -1,5 +1,6 @@
 """The shapes of estimates, simulations and validations of LLM serving. Times in seconds, shares as fractions."""
 
+from dataclasses import replace
 from typing import Annotated, Any, Final, Literal
 
 from msgspec import UNSET, Meta
@@ -9,9 +10,11 @@ from capplan.llm.core.serving.accuracy import CELL_COLUMNS, Accuracy, CellAccura
 from capplan.llm.core.serving.cases import Metric
 from capplan.llm.core.serving.energy import EnergyMetric
 from capplan.llm.core.serving.estimate import ServingEstimate, ServingPoint, StepPart
+from capplan.llm.core.sharding import Sharding
 from capplan.llm.core.simulation.load_answer import LoadAnswer, Simulation
 from capplan.shapes.common import VERSIONED
-from capplan.shapes.shape import AnswerFigure, Shape, Typed, figure, itself, reads
+from capplan.shapes.shape import CSV, AnswerFigure, Shape, Typed, column, ends_of, figure, itself, reads
+from capplan.units import format_joules, format_watts
 
 
 def sharing_of(path: str, meaning: str | Meta = "") -> tuple[AnswerFigure, ...]:
@@ -44,12 +47,41 @@ def _overall(metric: Metric | EnergyMetric) -> Typed:
 
 
 # fmt: off
-METERED: Final = (
-    figure("power_w", "energy.power_w", default=UNSET),
-    figure("joules_per_output_token", "energy.joules_per_output_token", default=UNSET),
-    figure("power_evidence", "energy.evidence", default=UNSET),
-)
-"""Power and energy, which answers have where they were asked for."""
+
+
+def degrees_words(sharding: Sharding) -> str:
+    """Return the degrees of parallelism above one, such as "TP 4, PP 2"; empty where there are none."""
+    named = (("TP", sharding.tensor), ("PP", sharding.pipeline), ("EP", sharding.expert), ("DP", sharding.data))
+    return ", ".join(f"{name} {size}" for name, size in named if size > 1)
+
+
+def shared_words(sharding: Sharding) -> str:
+    """Return how the GPUs of a replica and its host share the model, such as "TP 4, PP 2"."""
+    shared = degrees_words(sharding) or "TP 1"
+    if sharding.offload is None:
+        return shared
+    layers, experts = sharding.offload.gpu_layers, sharding.offload.expert_layers
+    host = "" if layers is None else f", {layers} layers on the GPU"
+    return shared + host + (f", experts of {experts} layers on the host" if experts else "")
+
+
+def metered(path: str, meaning: str | Meta = "") -> tuple[AnswerFigure, ...]:
+    """Return power and energy, which answers have where they were asked for.
+
+    Args:
+        path: Where the value has its energy, such as "fit.energy".
+        meaning: Of what the power is.
+    """
+    power, joules = ("power_w", "joules_per_output_token")
+    return (
+        figure(power, f"{path}.{power}", meaning,
+            column("power", format_watts, csv=ends_of(power, "_expected")).where_known(), default=UNSET),
+        figure(joules, f"{path}.{joules}",
+            show=column("J/token", format_joules, csv=ends_of(joules, "_expected")).where_known(), default=UNSET),
+        figure("power_evidence", f"{path}.evidence", show=CSV.where_known(), default=UNSET),
+    )
+
+
 SERVED_MODEL: Final = Shape("ServedModel", Any, "The model that is served, and the parameters that one token passes.", (
     figure("name", reads(str, lambda answer: answer.model)),
     figure("params", reads(int, lambda answer: answer.params)),
@@ -75,8 +107,8 @@ POINT: Final = Shape("ServingPointDocument", ServingPoint, "What clients see at 
     figure("running", meaning="sequences that are processed at a time; the others wait"),
     figure("queued"),
     figure("evidence"),
-    figure("power_w", reads(_Metered | None, lambda point: point.energy and point.energy.power_w), default=UNSET),
-    *METERED[1:],
+    replace(metered("energy")[0], read=reads(_Metered | None, lambda point: point.energy and point.energy.power_w)),
+    *metered("energy")[1:],
 ))
 MEASURED_RUNS: Final = Shape("MeasuredRuns", ServingEstimate, "Measured runs of this deployment, and what they change TPOT by.", (
     figure("runs", "measured_runs"),
@@ -124,8 +156,7 @@ LOAD: Final = Shape("LoadAnswerDocument", LoadAnswer, "One replica under a load;
     figure("cached_fraction"),
     figure("preemptions"),
     figure("keeps_up"),
-    figure("power_w", "energy.power_w", "of the replica's GPUs, idle time included", default=UNSET),
-    *METERED[1:],
+    *metered("energy", "of the replica's GPUs, idle time included"),
 ))
 DEFINITIONS: Final = Shape("Definitions", Simulation, "What the figures of a simulation mean.", tuple(
     figure(name, _always(words), default=words) for name, words in {

@@ -132,9 +132,9 @@ def column(title: str, form: Callable[[Any], str] = str, *, csv: str = "", rank:
     return Show(csv=tuple(csv.split()), title=title, form=form, rank=rank, unknown=unknown)
 
 
-def ends_of(name: str) -> str:
+def ends_of(name: str, middle: str = "") -> str:
     """Return what a CSV has of an interval, in columns whose names end in the end: power_w_low, power_w, power_w_high."""
-    return f"{name}_low=low {name}=expected {name}_high=high"
+    return f"{name}_low=low {name}{middle}=expected {name}_high=high"
 
 
 @dataclass(frozen=True, slots=True)
@@ -429,6 +429,7 @@ def _reader(shape: Shape, one: AnswerFigure) -> ReadFigure:
         held = _without_none(held) | UnsetType
         document = _unset_for_none(document)
     kinds = [kind for kind in get_args(hint) or (hint,) if kind is not NoneType] if is_union(hint) else [hint]
+    kinds = [kind.__origin__ if get_origin(kind) is Annotated else kind for kind in kinds]
     names = {name for kind in kinds if isinstance(kind, type) for name in get_type_hints(kind)}
     return ReadFigure(
         figure=one,

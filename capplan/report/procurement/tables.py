@@ -15,7 +15,7 @@ from capplan.report.procurement.money_tables import local_cards, obligation_card
 from capplan.report.procurement.types import InfeasibleGpu, Measured, ModelReport, Report, SpecSource, Verdict
 from capplan.report.procurement.verdict import share_of_scenarios
 from capplan.report.render import grid
-from capplan.report.sections import Column, KeyFigure, figure, plain_columns, shape_columns, words
+from capplan.report.sections import Column, KeyFigure, figure, plain_columns, read_from, shape_columns, words
 from capplan.shapes.common import conditions_in_words
 from capplan.shapes.plan import FIT, fits_on, item_of
 from capplan.shapes.procurement import has_reserve
@@ -270,13 +270,7 @@ def _planned(model: ModelReport, rows: Sequence[OptionRow]) -> list[Column[Optio
     fits = {(fit.gpu, fit.batch): fit for fit in model.plan.fits}
     shown = [fits[row.gpu, row.batch] for row in rows]
     columns = shape_columns(FIT, shown, view=View.REPORT, without=("gpu_name", "batch", "bound_by"))
-
-    def of_option(one: Column[PlannedFit]) -> Column[OptionRow]:
-        return Column(
-            title=one.title, name=None, cell=lambda row: one.cell(fits[row.gpu, row.batch]), value=str, align=one.align
-        )
-
-    return [*map(of_option, columns)]
+    return [read_from(one, lambda row: fits[row.gpu, row.batch]) for one in columns]
 
 
 def _break_even(row: OptionRow) -> str:

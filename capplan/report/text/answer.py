@@ -2,11 +2,9 @@
 
 import textwrap
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
 
-from capplan.core.numbers import Interval
 from capplan.core.plan.recommend import SHORTLIST_LENGTH, device_word
 from capplan.core.plan.types import (
     CRITERION_WORDS,
@@ -18,7 +16,7 @@ from capplan.core.plan.types import (
     Recommendation,
     Rejection,
 )
-from capplan.report.sections import Column, Line, Span, Style, Table, data, figure, line, shape_columns, words
+from capplan.report.sections import Column, Line, Span, Style, Table, figure, line, shape_columns, words
 from capplan.report.text.gpus import local_words
 from capplan.report.text.styled import fold_line, plain_text, styled_table
 from capplan.shapes.plan import FIT, is_part_of_machine
@@ -193,41 +191,6 @@ def job_lines(plan: Plan) -> list[Line]:
     if plan.workload.configuration.mode.value == "training":
         parts.append(f"if its data loader reads {format_rate(best.latency.throughput_per_s.expected)} {_unit(plan)}s/s")
     return [labelled("Job", ", ".join(parts))]
-
-
-_Row = TypeVar("_Row")
-
-
-class _Drawn(Protocol):
-    """What is known of the power of a row: its mean [W], and what it rests on."""
-
-    @property
-    def power_w(self) -> Interval: ...
-
-    @property
-    def evidence(self) -> str: ...
-
-
-def energy_data(
-    energy: Callable[[_Row], _Drawn | None], rows: Sequence[_Row], *, unit: str = "sample", middle: str = ""
-) -> list[Column[_Row]]:
-    """Return the columns for programs of power [W] and of the energy of a unit [J], each with both ends.
-
-    The list is empty where no row has one.
-    """
-    if not any(energy(row) for row in rows):
-        return []
-
-    def end(name: str, which: str) -> Callable[[_Row], float | None]:
-        return lambda row: None if (found := energy(row)) is None else getattr(getattr(found, name), which)
-
-    joules = f"joules_per_{unit}"
-    ends = [
-        data(f"{name}{suffix}", end(name, which))
-        for name in ("power_w", joules)
-        for suffix, which in (("_low", "low"), (middle, "expected"), ("_high", "high"))
-    ]
-    return [*ends, data("power_evidence", lambda row: found.evidence if (found := energy(row)) else None)]
 
 
 def _fits_lines(plan: Plan, width: int) -> list[Line]:

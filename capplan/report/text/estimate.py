@@ -17,12 +17,23 @@ from capplan.core.latency.breakdown import (
 )
 from capplan.core.latency.calibration import Calibration
 from capplan.core.latency.kernel_time import PeakUse
-from capplan.core.latency.types import EVIDENCE_WORDS, Binding, LatencyEstimate
+from capplan.core.latency.types import EVIDENCE_WORDS, LatencyEstimate
 from capplan.core.plan.estimate import EstimateAnswer, EstimateReport
-from capplan.core.power import StepEnergy
 from capplan.core.workload import precision_label
-from capplan.report.sections import Block, Column, Lines, Section, Table, data, figure, sentence, words
-from capplan.report.text.answer import energy_data
+from capplan.report.sections import (
+    Block,
+    Column,
+    Lines,
+    Section,
+    Table,
+    data,
+    figure,
+    sentence,
+    shape_columns,
+    shape_data,
+    words,
+)
+from capplan.shapes.estimate import CURVE_POINT, MeteredPoint, metered_curve
 from capplan.shapes.plan import ends_words
 from capplan.units import (
     format_bytes,
@@ -31,10 +42,8 @@ from capplan.units import (
     format_flops,
     format_flops_per_s,
     format_fraction,
-    format_joules,
     format_rate,
     format_seconds,
-    format_watts,
 )
 
 _BATCHING_HELPS = 1.2
@@ -52,8 +61,7 @@ def estimate_sections(answer: EstimateAnswer, *, top: int | None, explain: bool)
     """Return estimates of one model, one GPU after the other; a CSV has a row per GPU and batch."""
     reports = answer.reports
     batch = reports[0].curve[-1].batch
-    points = [(report, point) for report in reports for point in report.curve]
-    energy = energy_data(_energy, points)
+    points = [(point, report) for report in reports for point in metered_curve(report)]
     return [
         *(
             _section(report, top=_MOST_LISTED if top is None else top, explain=explain, calibration=answer.calibration)
@@ -63,13 +71,8 @@ def estimate_sections(answer: EstimateAnswer, *, top: int | None, explain: bool)
             Section([Lines([f"every way to run it on {gpu} at batch {batch}"]), Table(_RUNS, runs)])
             for gpu, runs in answer.compared.items()
         ),
-        Section([Table([*_DATA, *energy], points)]),
+        Section([Table([*_DATA, *shape_data(CURVE_POINT, points)], points)]),
     ]
-
-
-def _energy(row: tuple[EstimateReport, LatencyEstimate]) -> StepEnergy | None:
-    report, point = row
-    return report.energy.get(point.batch)
 
 
 def _section(report: EstimateReport, *, top: int, explain: bool, calibration: Calibration | None) -> Section:
@@ -83,9 +86,10 @@ def _section(report: EstimateReport, *, top: int, explain: bool, calibration: Ca
     caution = [sentence(report.caution)] if report.caution else []
     title = f"{report.model} · {report.input} on {breakdown.gpu.name}: {conditions}"
     sentences = [sentence for sentence in (_knee_sentence(report), _device_sentence(report)) if sentence]
+    curve = metered_curve(report)
     blocks: list[Block] = [
         Lines([title, *caution, *sentences, evidence]),
-        Table([*_curve(report), *_energy_columns(report), *_LIMITED], report.curve),
+        Table(shape_columns(CURVE_POINT, curve, item=report.input.unit), curve),
     ]
     blocks += _advice_blocks(report)
     if top:
@@ -124,30 +128,6 @@ def _cost(advice: SpeedAdvice) -> str:
     return f", USD {advice.usd_per_million_samples:.3g} per million samples{now}"
 
 
-_BINDING_WORDS = {
-    Binding.COMPUTE: "computing",
-    Binding.BANDWIDTH: "memory bandwidth",
-    Binding.LAUNCHES: "the CPU that launches kernels",
-}
-
-
-def _limited_by(point: LatencyEstimate) -> str:
-    """Return what most of a batch's time goes to, with its share."""
-    binding, share = max(point.share_by_binding, key=lambda item: item[1])
-    return f"{_BINDING_WORDS[binding]} ({share:.0%})"
-
-
-def _curve(report: EstimateReport) -> tuple[Column[LatencyEstimate], ...]:
-    return (
-        figure("batch", lambda point: point.batch),
-        figure("per batch", lambda point: point.latency_s.expected, format_seconds),
-        figure("90 % within", lambda point: ends_words(point.latency_s)),
-        figure(f"{report.input.unit}s/s", lambda point: point.throughput_per_s.expected, format_rate),
-        figure("bound", lambda point: point.bound_s, format_seconds),
-    )
-
-
-_LIMITED: tuple[Column[LatencyEstimate], ...] = (words("limited by", _limited_by),)
 _IN_CACHE = 0.005
 """Below this share of its time a bound says nothing: the data stay in the L2 cache, whose rate nobody prints."""
 
@@ -194,42 +174,27 @@ _RUNS: tuple[Column[ComparedRun], ...] = (
 )
 
 
-def _time(value: Callable[[LatencyEstimate], float]) -> Callable[[tuple[EstimateReport, LatencyEstimate]], str]:
+def _time(value: Callable[[LatencyEstimate], float]) -> Callable[[tuple[MeteredPoint, EstimateReport]], str]:
     """Return a time of a point with six digits. [s]"""
-    return lambda row: f"{value(row[1]):.6g}"
+    return lambda row: f"{value(row[0][0]):.6g}"
 
 
-_DATA: tuple[Column[tuple[EstimateReport, LatencyEstimate]], ...] = (
-    data("model", lambda row: row[0].model),
-    data("gpu", lambda row: row[0].breakdown.gpu.id),
-    data("precision", lambda row: row[0].workload.precision.value),
-    data("layout", lambda row: row[0].workload.layout.value),
-    data("framework", lambda row: row[0].workload.framework.value),
-    data("torch", lambda row: ".".join(map(str, row[0].workload.torch_version))),
-    data("batch", lambda row: row[1].batch),
+_DATA: tuple[Column[tuple[MeteredPoint, EstimateReport]], ...] = (
+    data("model", lambda row: row[1].model),
+    data("gpu", lambda row: row[1].breakdown.gpu.id),
+    data("precision", lambda row: row[1].workload.precision.value),
+    data("layout", lambda row: row[1].workload.layout.value),
+    data("framework", lambda row: row[1].workload.framework.value),
+    data("torch", lambda row: ".".join(map(str, row[1].workload.torch_version))),
+    data("batch", lambda row: row[0][0].batch),
     data("latency_s", _time(lambda point: point.latency_s.expected)),
     data("latency_low_s", _time(lambda point: point.latency_s.low)),
     data("latency_high_s", _time(lambda point: point.latency_s.high)),
     data("samples_per_s", _time(lambda point: point.throughput_per_s.expected)),
     data("bound_s", _time(lambda point: point.bound_s)),
-    data("bound_by", lambda row: row[1].bound_by.value),
-    data("evidence", lambda row: row[1].evidence.value),
+    data("bound_by", lambda row: row[0][0].bound_by.value),
+    data("evidence", lambda row: row[0][0].evidence.value),
 )
-
-
-def _energy_columns(report: EstimateReport) -> list[Column[LatencyEstimate]]:
-    """Return the columns of power and energy; none where nobody asked for them."""
-    found = report.energy
-    if not found:
-        return []
-
-    def power(point: LatencyEstimate) -> float | None:
-        return found[point.batch].power_w.expected if point.batch in found else None
-
-    def joules(point: LatencyEstimate) -> float | None:
-        return found[point.batch].joules_per_sample.expected if point.batch in found else None
-
-    return [figure("power", power, format_watts), figure("J/sample", joules, format_joules)]
 
 
 def _knee_sentence(report: EstimateReport) -> str:

@@ -20,7 +20,6 @@ from capplan.report.text.llm.plan import (
     headline,
     nearest_rejections,
     plan_columns,
-    shared_words,
     why_rejected,
 )
 from capplan.serve.page.explain import Explained
@@ -32,6 +31,7 @@ from capplan.serve.planning.answer import TaskContext, derive
 from capplan.serve.planning.messages import Reply
 from capplan.serve.questions import question_link
 from capplan.shapes.llm_memory import llm_memory_document
+from capplan.shapes.llm_serving import shared_words
 from capplan.shapes.types import LlmMemoryDocument
 from capplan.units import (
     format_bytes,

@@ -10,7 +10,7 @@ from capplan.llm.core.model_query import LanguageModel, attention_kind, kv_bytes
 from capplan.llm.core.support_answer import SupportAnswer
 from capplan.llm.core.tensors import count_active_parameters, count_parameters
 from capplan.report.sections import Block, Column, LineRole, Lines, Section, Table, data, figure, words
-from capplan.report.text.llm.serving import degrees_words
+from capplan.shapes.llm_serving import degrees_words
 from capplan.units import counted, format_bytes, format_count
 
 

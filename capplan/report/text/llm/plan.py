@@ -1,7 +1,5 @@
 """Plans of LLM serving as sections: the recommendation, the deployments, what else was compared, and the money."""
 
-from collections.abc import Callable
-
 from capplan.core.formulas import SECONDS_PER_HOUR
 from capplan.llm.core.fleet.deployment_plan import (
     DeploymentFit,
@@ -15,8 +13,6 @@ from capplan.llm.core.fleet.deployment_plan import (
 from capplan.llm.core.fleet.money import PlannedFleet
 from capplan.llm.core.fleet.token_load import TokenLoad
 from capplan.llm.core.serving.asked import ServingTask
-from capplan.llm.core.sharding import Sharding
-from capplan.llm.core.simulation.load_answer import LoadAnswer, Percentiles
 from capplan.report.sections import (
     Block,
     Column,
@@ -27,14 +23,17 @@ from capplan.report.sections import (
     Section,
     Table,
     figure,
+    read_from,
+    shape_columns,
+    shape_data,
     shown_as_data,
     words,
 )
-from capplan.report.text.answer import energy_data
 from capplan.report.text.llm.money import launch_blocks, money_lines
-from capplan.report.text.llm.serving import degrees_words
 from capplan.report.text.ways import ways_section
-from capplan.units import counted, format_fraction, format_joules, format_rate, format_seconds, format_watts
+from capplan.shapes.llm_plan import DEPLOYMENT, GENERATED, alone
+from capplan.shapes.llm_serving import shared_words
+from capplan.units import counted, format_fraction, format_rate, format_seconds
 
 SHOWN = 10
 _REJECTED_GPUS = 5
@@ -121,16 +120,6 @@ def offer_words(fit: DeploymentFit) -> str:
     held = machines * rent.instance_gpus
     unused = f", {held - fit.gpus} unused" if held > fit.gpus else ""
     return f"Rent {machines} × {rent.machine_words} ({counted(held, 'GPU')}{unused}; {rent.known_by}, {rent.date})"
-
-
-def shared_words(sharding: Sharding) -> str:
-    """Return how the GPUs of a replica and its host share the model, such as "TP 4, PP 2"."""
-    shared = degrees_words(sharding) or "TP 1"
-    if sharding.offload is None:
-        return shared
-    layers, experts = sharding.offload.gpu_layers, sharding.offload.expert_layers
-    host = "" if layers is None else f", {layers} layers on the GPU"
-    return shared + host + (f", experts of {experts} layers on the host" if experts else "")
 
 
 def _cheaper(plan: DeploymentPlan) -> str:
@@ -224,48 +213,21 @@ def why_rejected(rejection: DeploymentRejection) -> str:
 def plan_columns(plan: DeploymentPlan) -> list[Column[DeploymentFit]]:
     """Return the columns of a plan's deployments; tasks without tokens to decode have no TPOT."""
     generates = plan.load.task is ServingTask.GENERATE
+    fits = [alone(fit) for fit in plan.fits]
+    first, left = ("TTFT", "usd_per_million_tokens") if generates else ("latency", "usd_per_million_output_tokens")
+    without = (left,) if generates else (left, *GENERATED)
+    percentile = f"{first} p99" if generates else "p99"
+    shown = shape_columns(DEPLOYMENT, fits, order=_COLUMN_ORDER, without=without, first=first, percentile=percentile)
+    found = [*map(shown_as_data, shown), *shape_data(DEPLOYMENT, fits, whole=plan)]
+    return [read_from(column, alone) for column in found]
 
-    def cost(fit: DeploymentFit) -> float | None:
-        return fit.usd_per_million_output_tokens if generates else fit.usd_per_million_tokens
 
-    def p99(pick: Callable[[LoadAnswer], Percentiles]) -> Callable[[DeploymentFit], float | None]:
-        return lambda fit: pick(fit.simulated).p99 if fit.simulated else None
-
-    gaps: list[Column[DeploymentFit]] = [
-        figure("TPOT", lambda fit: fit.tpot_s.expected, format_seconds),
-        figure("TPOT p99", p99(lambda times: times.tpot_s), format_seconds),
-    ]
-    speeds: list[Column[DeploymentFit]] = [
-        figure("per GPU", lambda fit: fit.output_tokens_per_s_per_gpu, format_rate),
-        figure("per user", lambda fit: fit.output_tokens_per_s_per_user, format_rate),
-    ]
-    metered: list[Column[DeploymentFit]] = [
-        figure("power", lambda fit: fit.energy.power_w.expected if fit.energy else None, format_watts),
-        figure(
-            "J/token", lambda fit: fit.energy.joules_per_output_token.expected if fit.energy else None, format_joules
-        ),
-    ]
-    columns: list[Column[DeploymentFit]] = [
-        words("GPU", lambda fit: fit.gpu),
-        figure("replicas", lambda fit: fit.replicas),
-        words("shared", lambda fit: shared_words(fit.sharding)),
-        figure("GPUs", lambda fit: fit.gpus),
-        words("engine", lambda fit: fit.engine),
-        words("weights", lambda fit: fit.weights),
-        figure("TTFT" if generates else "latency", lambda fit: fit.ttft_s.expected, format_seconds),
-        figure("TTFT p99" if generates else "p99", p99(lambda times: times.ttft_s), format_seconds),
-        *(gaps if generates else []),
-        figure("max req/s", lambda fit: fit.max_rate_per_s * fit.replicas, format_rate),
-        *(speeds if generates else []),
-        figure("USD/h", lambda fit: fit.usd_per_hour, "{:,.2f}".format),
-        figure("USD/M tokens", cost, "{:.3g}".format),
-        *(metered if any(fit.energy for fit in plan.fits) else []),
-        words("evidence", lambda fit: fit.evidence.partition(":")[0]),
-    ]
-    energy: list[Column[DeploymentFit]] = energy_data(
-        lambda fit: fit.energy, plan.fits, unit="output_token", middle="_expected"
-    )
-    return [*(shown_as_data(column) for column in columns), *energy]
+_COLUMN_ORDER = (
+    "gpu", "replicas", "shared", "gpus", "engine", "weights", "ttft_expected_s", "ttft_p99_s", "tpot_expected_s",
+    "tpot_p99_s", "max_rate_per_s", "output_tokens_per_s_per_gpu", "output_tokens_per_s_per_user", "usd_per_hour",
+    "usd_per_million_output_tokens", "usd_per_million_tokens", "power_w", "joules_per_output_token", "evidence_words",
+)  # fmt: skip
+"""The order of these columns; others stand where the shape has them."""
 
 
 FRONT: tuple[Column[FrontPoint], ...] = (

@@ -45,11 +45,11 @@ from capplan.report.text.llm.plan import (
     load_words,
     nearest_rejections,
     plan_columns,
-    shared_words,
     why_rejected,
 )
 from capplan.report.text.llm.serving import load_columns, saturation_line, simulation_chart
 from capplan.report.text.ways import ways_report
+from capplan.shapes.llm_serving import shared_words
 from capplan.units import counted, format_bytes, format_fraction, format_rate, format_seconds
 
 Value = TypeVar("Value")

@@ -7,7 +7,6 @@ from capplan.core.numbers import Interval
 from capplan.llm.core.serving.accuracy import Accuracy, CellAccuracy, ServingValidation
 from capplan.llm.core.serving.energy import ServingEnergy
 from capplan.llm.core.serving.estimate import ServingEstimate, ServingPoint, StepPart, total_s
-from capplan.llm.core.sharding import Sharding
 from capplan.llm.core.simulation.load_answer import LoadAnswer, Percentiles, Simulation
 from capplan.report.charts.look import Drawing
 from capplan.report.charts.series import Axes, Series, series_chart
@@ -21,10 +20,12 @@ from capplan.report.sections import (
     Table,
     data,
     figure,
+    shape_columns,
+    shape_data,
     shown_as_data,
     words,
 )
-from capplan.report.text.answer import energy_data
+from capplan.shapes.llm_serving import LOAD, POINT, degrees_words
 from capplan.units import (
     format_bytes,
     format_flops,
@@ -41,9 +42,7 @@ _MOST_REASONS = 30
 def llm_estimate_sections(estimate: ServingEstimate, *, explain: bool = False) -> list[Section]:
     """Return an estimate over concurrency."""
     notes = (f"Evidence: {estimate.points[-1].evidence}.", *estimate.notes)
-    energy: list[Column[ServingPoint]] = energy_data(
-        lambda point: point.energy, estimate.points, unit="output_token", middle="_expected"
-    )
+    energy = shape_data(POINT, estimate.points, whole=estimate)
     blocks: list[Block] = [
         Lines([_headline(estimate)]),
         Table([*_points(estimate), *_DATA, *energy], estimate.points, is_attached=True),
@@ -64,12 +63,6 @@ def _headline(estimate: ServingEstimate) -> str:
         f"{estimate.weights}, cache {estimate.kv}: {estimate.input_len:g} tokens in, {estimate.output_len:g} out, "
         f"{estimate.sequences_that_fit:,.0f} sequences fit"
     )
-
-
-def degrees_words(sharding: Sharding) -> str:
-    """Return the degrees of parallelism above one, such as "TP 4, PP 2"; empty where there are none."""
-    named = (("TP", sharding.tensor), ("PP", sharding.pipeline), ("EP", sharding.expert), ("DP", sharding.data))
-    return ", ".join(f"{name} {size}" for name, size in named if size > 1)
 
 
 def _billions(count: int) -> str:
@@ -300,18 +293,13 @@ def load_columns(simulation: Simulation) -> list[Column[LoadAnswer]]:
         figure("tokens/s", lambda load: load.output_tokens_per_s, format_rate),
         figure("per GPU", lambda load: load.output_tokens_per_s / simulation.gpus, format_rate, rank=3),
         figure("per user", lambda load: load.output_tokens_per_s_per_user, format_rate, rank=3),
-        figure("power", lambda load: load.energy.power_w.expected if load.energy else None, format_watts),
-        figure(
-            "J/token", lambda load: load.energy.joules_per_output_token.expected if load.energy else None, format_joules
-        ),
+        *shape_columns(LOAD, simulation.answers, whole=simulation),
         figure("within limits", lambda load: load.goodput_fraction, format_fraction),
         figure("preempted", lambda load: load.preemptions or None),
         words("keeps up", lambda load: "yes" if load.keeps_up else "no"),
     ]
     filled = [column for column in columns if any(column.cell(load) for load in simulation.answers)]
-    energy: list[Column[LoadAnswer]] = energy_data(
-        lambda load: load.energy, simulation.answers, unit="output_token", middle="_expected"
-    )
+    energy = shape_data(LOAD, simulation.answers, whole=simulation)
     return [*(shown_as_data(column) for column in filled), *energy]
 
 

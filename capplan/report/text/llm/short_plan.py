@@ -23,10 +23,10 @@ from capplan.report.text.llm.plan import (
     mixed_line,
     nearest_rejections,
     offer_words,
-    shared_words,
     why_rejected,
 )
 from capplan.report.text.styled import cut_line, styled_table
+from capplan.shapes.llm_serving import shared_words
 from capplan.units import counted, format_joules, format_rate, format_seconds, format_watts
 from capplan.wording import as_options
 
