@@ -70,5 +70,7 @@ def find_weight_format(name: str) -> WeightFormat:
     word = name.lower().replace("-", "_")
     found = WEIGHT_FORMATS.get(_ALIASES.get(word, word))
     if found is None:
-        raise UnknownNameError("weight format", name, WEIGHT_FORMATS, hint=f"Known: {', '.join(WEIGHT_FORMATS)}.")
+        sparse = "2:4 sparsity is not modelled: name the format of the dense weights. " if "sparse" in word else ""
+        hint = f"{sparse}Known: {', '.join(WEIGHT_FORMATS)}."
+        raise UnknownNameError("weight format", name, WEIGHT_FORMATS, hint=hint)
     return found

@@ -221,6 +221,12 @@ def test_a_gpu_without_int8_units_takes_16_bits_and_says_so() -> None:
     assert not any("int8" in note for note in notes["fp16"])
 
 
+def test_int8_says_what_it_takes_for_granted() -> None:
+    """NVIDIA/Model-Optimizer issue 167: a ViT-L whose quantised graph has no fp16 took twice its fp16 on a T4."""
+    (fit,) = capplan.plan(attention(), batches=[64], gpus=["t4"], precision="int8", framework="tensorrt").fits
+    assert any("may be slower than fp16" in note for note in fit.latency.notes)
+
+
 def test_attention_is_unfused_on_volta_and_in_fp32() -> None:
     """The softmax's row is timed then, whose scores are 4 heads of 32 by 32."""
     for gpu_id, precision, is_fused in (

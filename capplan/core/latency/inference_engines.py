@@ -25,6 +25,10 @@ REFERENCE_CLOCK_HZ = 1.5e9
 _CELLS = ("device nchw", "device nhwc", "device single", "launches")
 _ONNX_RUNTIME = "ONNX Runtime was timed with BERT alone: the rest is transferred from TensorRT, wider interval"
 _FP8 = "no engine was timed in fp8: transferred from int8 and 16 bits, wider interval"
+_INT8 = (
+    "int8 is taken as every product quantised and fused, with fp16 between; a graph whose quantisation leaves layers "
+    "unfused or in fp32 may be slower than fp16"
+)
 
 
 def engine_calibration(
@@ -156,8 +160,9 @@ def knows_architecture(calibration: Calibration, workload: Workload, architectur
 def engine_notes(calibration: Calibration, gpu: GpuSpec, workload: Workload) -> tuple[str, ...]:
     """Return notes on what an engine's estimate borrows."""
     notes = []
-    if workload.precision is Precision.INT8 and not gains_from_int8(gpu):
-        notes.append(f"{gpu.id} is no faster in int8 than in fp16, which an engine takes instead")
+    if workload.precision is Precision.INT8:
+        slow = f"{gpu.id} is no faster in int8 than in fp16, which an engine takes instead"
+        notes.append(_INT8 if gains_from_int8(gpu) else slow)
     if workload.precision is Precision.FP8:
         notes.append(_FP8)
     if workload.framework is Framework.ONNXRUNTIME:

@@ -114,6 +114,7 @@ def test_limits_that_nothing_meets_are_answered_with_reasons_and_exit_1(run: Run
         ((*PLAN, "--prompts", "10"), "a job needs both --prompts and --within"),
         ((*PLAN, "--prompts", "10", "--within", "1h", "-c", "4"), "leave out --rate and --concurrency"),
         ((*PLAN, "--rate", "1", "--weights", "fp9"), "unknown weight format 'fp9'"),
+        ((*PLAN, "--rate", "1", "--weights", "sparse24"), "2:4 sparsity is not modelled"),
         ((*PLAN, "--rate", "1", "--engine", "vlm"), "vlm"),
         ((*PLAN, "--rate", "1", "--max-ttft", "0s"), "write a time above 0"),
         ((*PLAN[:3], "--gpu", "l41", "--rate", "1"), "l41"),
