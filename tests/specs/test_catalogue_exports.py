@@ -68,11 +68,13 @@ def test_a_marketplace_s_card_is_that_of_its_memory_and_form(  # noqa: PLR0917
 
 
 def test_a_card_of_another_memory_size_is_another_card(tmp_path: Path) -> None:
-    row = f'1x-RTX_4090-32-65536,RTX4090,1,32,64.0,{info("RTX4090", 1, 49140, 49140)},0.40,0.00,"Hong Kong, HK, AS"'
-    made = imported(tmp_path, "vast", VAST, row)
-    assert not made.quotes
-    assert "RTX" in made.left_out[0].reason
-    assert "of 48 GiB" in made.left_out[0].reason
+    changed, unknown = (
+        f'1x-RTX_4090-32-65536,RTX4090,1,32,64.0,{info("RTX4090", 1, mib, mib)},0.40,0.00,"Hong Kong, HK, AS"'
+        for mib in (49140, 98280)
+    )
+    made = imported(tmp_path, "vast", VAST, changed, unknown)
+    assert [quote.gpu for quote in made.quotes] == ["rtx-4090-modified-48gb"]
+    assert "of 96 GiB" in made.left_out[0].reason
 
 
 GCP = "InstanceType,vCPUs,MemoryGiB,AcceleratorName,AcceleratorCount,GpuInfo,Region,AvailabilityZone,Price,SpotPrice"

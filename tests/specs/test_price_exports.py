@@ -344,8 +344,11 @@ def test_vast_s_search_keeps_the_cheapest_offer_of_a_country(tmp_path: Path) -> 
         assert {(o.instance, o.term, o.usd_per_machine_hour, o.country) for o in found} == {
             ("offer 18", Term.ON_DEMAND, 0.8, "de"), ("offer 17", Term.SPOT, 0.4, "de"),
             ("offer 19", Term.ON_DEMAND, 0.9, "se"), ("offer 19", Term.SPOT, 0.4, "se"),
+            ("offer 20", Term.ON_DEMAND, 0.9, "de"), ("offer 20", Term.SPOT, 0.4, "de"),
         }  # fmt: skip
-        assert all(o.is_marketplace and o.gpu == "rtx-4090" for o in found)
+        assert all(o.is_marketplace for o in found)
+        assert {o.gpu for o in found if o.instance == "offer 20"} == {"rtx-4090-modified-48gb"}
+        assert {o.gpu for o in found if o.instance != "offer 20"} == {"rtx-4090"}
     made = imported(tmp_path / "api.json", json.dumps({"offers": listed}))
     assert [(left.rows, left.reason) for left in made.left_out][:2] == [
         (1, "an offer that is rented out"),

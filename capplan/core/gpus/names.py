@@ -91,6 +91,8 @@ class GpuNames:
         gpus = of_form or gpus
         if held is not None:
             gpus = tuple(gpu for gpu in gpus if _LEAST_SHOWN <= held / gpu.memory_bytes <= _MOST_SHOWN)
+            if not gpus and (sized := self.one(f"{bare} {held / 2**30:.0f}GB")) is not None:
+                return (sized,)  # a card whose memory was changed: RTX 4090 48GB
         plain = self.one(wanted)
         return (plain,) if plain is not None and plain in gpus and not of_form else gpus
 

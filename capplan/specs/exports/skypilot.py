@@ -49,9 +49,9 @@ def read_catalogue(
                 site = gpu.id, count, "MEGA" in name, row["Region"], row.get("AvailabilityZone", "")
                 attached[site] = row
     taken: list[Row] = []
+    alone = {id(row) for row in rows if not row["InstanceType"] and row["AcceleratorName"]}
     for row in rows:
         if not row["InstanceType"] and row["AcceleratorName"]:
-            yield LeftOut("an accelerator without the machine that it is attached to")
             continue
         machine = reading.providers.machine(provider, row["InstanceType"])
         extra = attached.get(_site(row, machine)) if machine and not row["AcceleratorName"] else {}
@@ -61,11 +61,14 @@ def read_catalogue(
         if extra is None:
             yield LeftOut("a machine whose GPUs have no price in its zone")
             continue
+        alone.discard(id(extra))
         for found in _offers(row, extra, machine, reading, provider):
             if isinstance(found, LeftOut):
                 yield found
             else:
                 taken.append(found)
+    if alone:
+        yield LeftOut("an accelerator without the machine that it is attached to", len(alone))
     yield from with_zones(taken)
 
 
