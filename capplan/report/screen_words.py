@@ -22,7 +22,7 @@ SCREEN_WORDS: Final[Mapping[str, Mapping[str, str]]] = {
         "images/s": "throughput with batches one after another; sequences/s for models of tokens, samples/s otherwise",
         "memory": "what nvidia-smi would show for the process",
         "safe batch": "the largest batch that fits even if every size turns out at its unfavourable end",
-        "USD/h": "price of the machine for an hour; \"64.00 for 8\" where only a machine of eight GPUs is rented",
+        "USD/h": "price of the machine for an hour; \"8 × 8.00\" where eight GPUs are rented together, at 8 USD each",
         "USD/M images": "cost of a million images at full load; with all GPUs of the machine busy where it has several",
         "borderline": "the range of the memory needed contains the limit: it may fit or not",
         "timed: 2.9": "the newest release of PyTorch with which models were timed; the ranges are wider for it",

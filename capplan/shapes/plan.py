@@ -73,7 +73,7 @@ PEAKS: Final = Shape("MemoryPeaks", MemoryEstimate, "Peak memory of one process.
     figure("peak_reserved_bytes", show=CSV),
     figure("total_bytes", meaning="what nvidia-smi would show for the process",
         show=column("peak memory", format_bytes, csv="expected low high").on_page("memory")
-            .seen(View.ANSWER, title="memory", rank=6)
+            .seen(View.ANSWER, title="memory", rank=1)
             .seen(View.PIPELINE, title="memory", rank=4)),
 ))
 MEMORY: Final = Shape("PlannedMemory", Fit, "Peak memory of one process on one GPU, by part. [bytes]", (
@@ -232,10 +232,9 @@ def is_part_of_machine(fit: Fit, plan: Plan) -> bool:
 
 
 def _usd_per_hour_words(fit: Fit, plan: Plan) -> str | None:
-    """Write what is rented an hour: the whole machine with its GPUs where it holds more than the question is about."""
-    usd = plan.usd_per_hour(fit)
-    shared = f" for {fit.rent.instance_gpus}" if fit.rent and is_part_of_machine(fit, plan) else ""
-    return None if usd is None else f"{usd:.2f}{shared}"
+    """Write what is rented an hour: GPUs times the price of one where a machine holds more than is asked about."""
+    usd, count = plan.usd_per_hour(fit), fit.rent.instance_gpus if fit.rent and is_part_of_machine(fit, plan) else 1
+    return None if usd is None else f"{usd:.2f}" if count == 1 else f"{count} × {usd / count:.2f}"
 
 
 def _hours_span(fit: Fit, plan: Plan) -> str | None:
