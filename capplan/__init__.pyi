@@ -899,7 +899,7 @@ def plan(
         provision_s: Time until a new machine is there: 90s; the machine stands and holds the image by default.
         image_bytes: Image that a new machine pulls, 0 for none; 10 GB by default.
         pull_bytes_per_s: Rate at which a new machine pulls the image.
-        compare_ways: Compare a fleet that stands, one that scales, GPUs by the second and an API over a week: week_file or requests_per_day.
+        compare_ways: Compare a fleet that stands, one that scales, GPUs by the second and an API over a week: week_file or requests_per_day, or a rate_per_s that stays.
         rate_per_s: A load in samples per second, such as 500/s: how many GPUs carry it, and what they cost.
         sort: Rank by throughput, latency, memory, cost, price, energy, name; memory puts the smallest GPU first, price the cheapest hour.
 

@@ -382,7 +382,7 @@ def plan(
         provision_s: Time until a new machine is there: 90s; the machine stands and holds the image by default.
         image_bytes: Image that a new machine pulls, 0 for none; 10 GB by default.
         pull_bytes_per_s: Rate at which a new machine pulls the image.
-        compare_ways: Compare a fleet that stands, one that scales, GPUs by the second and an API over a week: week_file or requests_per_day.
+        compare_ways: Compare a fleet that stands, one that scales, GPUs by the second and an API over a week: week_file or requests_per_day, or a rate_per_s that stays.
         running: GPUs that carry the load now, to plan anew: "6 x h100-sxm5-80gb"; `capplan load` states them.
         specs: Own GPU specs, laid over the built-in ones.
         calibration: Constants from `capplan llm fit`; the shipped ones by default.
@@ -399,29 +399,6 @@ def simulate(
     model: str,
     gpu: str,
     *,
-    gpu_layers: int | None = ...,
-    n_cpu_moe: int = ...,
-    fit: bool = ...,
-    kv_offload_bytes: float | str = ...,
-    weights: str | None = ...,
-    kv: str | None = ...,
-    tp: int = ...,
-    pp: int = ...,
-    ep: int = ...,
-    dp: int = ...,
-    engine: str | None = ...,
-    engine_version: str | None = ...,
-    cpu: str | None = ...,
-    adapters: int = ...,
-    lora_rank: int = ...,
-    utilization_fraction: float | None = ...,
-    sampling: Sampling | str = ...,
-    link_bytes_per_s: float | str | None = ...,
-    network_bytes_per_s: float | str | None = ...,
-    prefill: Prefill | str | None = ...,
-    token_budget: int | None = ...,
-    max_seqs: int | None = ...,
-    receive_interval: int | None = ...,
     measured: Sequence[str | Path] | str | None = ...,
     rates_per_s: float | Sequence[float] | str | None = ...,
     concurrency: Sequence[int] | str | None = ...,
@@ -431,131 +408,6 @@ def simulate(
     requests: int = ...,
     turns: int = ...,
     turn_period_s: float | str = ...,
-    input_len: int | str = ...,
-    output_len: int | str = ...,
-    prefix_fraction: float = ...,
-    draft_tokens: int = ...,
-    drafter: str = ...,
-    acceptance: float | None = ...,
-    acceptance_rate: float | str | None = ...,
-    acceptance_length: float | None = ...,
-    acceptance_by_position: Sequence[float] | str | None = ...,
-    spread: float | None = ...,
-    input_cv: float = ...,
-    output_cv: float = ...,
-    input_p99: int | str | None = ...,
-    burstiness: float = ...,
-    task: ServingTask | str = ...,
-    documents: int = ...,
-    images: int = ...,
-    image_size: tuple[int, int] | str = ...,
-    image_tokens: int | None = ...,
-    max_ttft_s: float | str | None = ...,
-    max_tpot_s: float | str | None = ...,
-    max_e2e_s: float | str | None = ...,
-    percentile: int | str = ...,
-    energy: bool = ...,
-    power_limit_w: float | str | None = ...,
-    power_calibration: str | Path | None = ...,
-    load_file: str | Path | None = ...,
-    specs: Sequence[str | Path] | str | None = ...,
-    calibration: str | Path | None = ...,
-) -> _SimulationShown:
-    """Simulate continuous batching under a load: percentiles of TTFT, TPOT, ITL and end-to-end time, and goodput.
-
-    Args:
-        model: A name of `capplan llm models`, ORG/NAME of the Hugging Face Hub, hf:config.json, hf:FOLDER, FILE.gguf.
-        gpu: Exact id or alias of a GPU.
-        gpu_layers: llama.cpp: layers on the GPU, the others in host memory; all by default.
-        n_cpu_moe: llama.cpp: layers whose experts are in host memory.
-        fit: llama.cpp: leave in host memory what the GPUs cannot hold, experts first (its --fit).
-        kv_offload_bytes: Host memory of a replica that keeps the cache of prefixes, such as 64GiB; read back over PCIe.
-        weights: bf16, fp8, int8, awq, nvfp4, q4_k_m, ...; the checkpoint's by default.
-        kv: Number format of the KV cache: bf16, fp8, q8_0, ...
-        tp: GPUs that share every matrix.
-        pp: Pipeline stages.
-        ep: GPUs among which whole experts are distributed.
-        dp: Ranks of attention data parallelism.
-        engine: vllm, sglang, trtllm or llama.cpp; by default llama.cpp for GGUF files and formats, else vllm.
-        engine_version: Version of the engine, such as 0.19; the newest by default.
-        cpu: CPU of the host, for gpu_layers and n_cpu_moe (`capplan gpus --cpus`); a desktop's by default.
-        adapters: LoRA adapters that are resident at a time.
-        lora_rank: Rank of the adapters.
-        utilization_fraction: The engine's memory fraction; its default if left out.
-        sampling: greedy, or filtered: from the likely tokens (top-p, top-k), which vLLM sorts for.
-        link_bytes_per_s: Both directions of the link between GPUs of a server, such as '900 GB/s'.
-        network_bytes_per_s: Network of one GPU to other servers, one direction; '50 GB/s' by default.
-        prefill: Prompts in decode steps, or alone; the engine's way by default.
-        token_budget: Most tokens of a step; the engine's default.
-        max_seqs: Most sequences at a time; the engine's default.
-        receive_interval: Steps between two looks for new requests; the engine's default.
-        measured: A measured run of this deployment: vLLM, SGLang, guidellm or llama-bench JSON, genai-perf CSV, or a serving CSV; repeatable.
-        rates_per_s: Requests per second to one replica: 2, 1,2,4 or 1..16.
-        concurrency: Clients that wait for answers, instead of a rate.
-        in_bursts: Clients send together, and again when the last of them has its answer, as many benchmarks do.
-        lengths: Requests with input_len, output_len and, if known, arrival_s and cached_len; or a trace of Azure, BurstGPT or Mooncake.
-        daily: Shape of a day: requests in each part of it, in any unit.
-        requests: Requests to simulate at each load.
-        turns: Requests of a conversation, each behind all before it.
-        turn_period_s: Time from one turn of a conversation to the next.
-        input_len: Mean tokens of a prompt, such as 1024 or 8k.
-        output_len: Mean tokens of an answer, such as 1024 or 1k.
-        prefix_fraction: Share of a prompt that the prefix cache holds.
-        draft_tokens: Speculation: tokens drafted in each step; needs an acceptance.
-        drafter: What drafts: head (a layer as EAGLE's or multi-token prediction's), eagle3, ngram (words seen before), or a model or head by name: qwen3-0.6b.
-        acceptance: Chance that a drafted token is accepted if those before it are.
-        acceptance_rate: Instead: accepted ÷ drafted tokens, which vLLM logs as draft acceptance rate.
-        acceptance_length: Instead: mean tokens of a step, which engines log as mean acceptance length or accept len.
-        acceptance_by_position: Instead: the share of steps whose first, second, ... draft is accepted; repeatable.
-        spread: Lengths vary evenly by ± this share; 0.11 by default, as most benchmarks draw them.
-        input_cv: Log-normal prompts with this deviation ÷ mean.
-        output_cv: Log-normal answers with this deviation ÷ mean.
-        input_p99: Tokens that 99% of prompts stay below, instead of input_cv.
-        burstiness: Squared variation of gaps: 1 is Poisson, more is burstier.
-        task: generate, embed (a vector a text) or rerank (a score a document).
-        documents: Documents of a request that is reranked.
-        images: Images of a request, on top of input_len tokens.
-        image_size: Pixels of an image.
-        image_tokens: Tokens of an image; by the model's encoder and size by default.
-        max_ttft_s: Limit of the time to first token: 1s.
-        max_tpot_s: Limit of the time between tokens: 40ms.
-        max_e2e_s: Limit of a whole answer: 10s.
-        percentile: Requests that keep the limits: mean, 50, 90, 95, 99.
-        energy: Show the power of the GPUs and the joules of a sample, or of an output token.
-        power_limit_w: A power limit that is set on each GPU (nvidia-smi -pl), such as 300W: the time and energy under it.
-        power_calibration: What your own GPUs draw: a file of `capplan calibrate power -o FILE`.
-        load_file: The load: a file of `capplan load`, or keys that are options of `capplan llm plan`; options other than their defaults win over it.
-        specs: Own GPU specs, laid over the built-in ones.
-        calibration: Constants from `capplan llm fit`; the shipped ones by default.
-
-    Returns:
-        What requests see at each load, by simulating a replica.
-
-    Raises:
-        CapplanError: a name is not known, the model does not fit, or no load is stated.
-    """
-
-def models(
-    *names: Sequence[str] | str | None,
-    where: Sequence[str] | str | None = ...,
-) -> _LanguageModelsShown:
-    """List the language models that capplan knows, with filters.
-
-    Args:
-        names: Show these only: catalogue names or hf: files.
-        where: 'params < 40B', 'moe = yes and context >= 128k', 'attention = mla'; repeatable.
-
-    Returns:
-        The language models that a question names, or all that are known, as far as they meet its conditions.
-
-    Raises:
-        CapplanError: a name is not known, or a condition cannot be read.
-    """
-
-def scale(
-    model: str,
-    gpu: str,
-    *,
     gpu_layers: int | None = ...,
     n_cpu_moe: int = ...,
     fit: bool = ...,
@@ -587,10 +439,204 @@ def scale(
     asleep: Asleep | str | None = ...,
     eager: bool = ...,
     graphs: int = ...,
+    week_file: str | Path | None = ...,
+    requests_per_day: float | None = ...,
+    days_in_use: int = ...,
+    scaler: str = ...,
+    signal: Signal | str | None = ...,
+    target: float | None = ...,
+    min_replicas: int | None = ...,
+    max_replicas: int | None = ...,
+    look_every_s: float | str | None = ...,
+    up_delay_s: float | str | None = ...,
+    down_delay_s: float | str | None = ...,
+    idle_s: float | str | None = ...,
+    minimum_charge_s: float | str | None = ...,
+    share: float | str = ...,
+    certainty_fraction: float | str = ...,
+    input_len: int | str = ...,
+    output_len: int | str = ...,
+    prefix_fraction: float = ...,
+    draft_tokens: int = ...,
+    drafter: str = ...,
+    acceptance: float | None = ...,
+    acceptance_rate: float | str | None = ...,
+    acceptance_length: float | None = ...,
+    acceptance_by_position: Sequence[float] | str | None = ...,
+    spread: float | None = ...,
+    input_cv: float = ...,
+    output_cv: float = ...,
+    input_p99: int | str | None = ...,
+    burstiness: float = ...,
+    task: ServingTask | str = ...,
+    documents: int = ...,
+    images: int = ...,
+    image_size: tuple[int, int] | str = ...,
+    image_tokens: int | None = ...,
+    max_ttft_s: float | str | None = ...,
+    max_tpot_s: float | str | None = ...,
+    max_e2e_s: float | str | None = ...,
+    percentile: int | str = ...,
+    specs: Sequence[str | Path] | str | None = ...,
+    calibration: str | Path | None = ...,
+    energy: bool = ...,
+    power_limit_w: float | str | None = ...,
+    power_calibration: str | Path | None = ...,
+    load_file: str | Path | None = ...,
+) -> _SimulationShown:
+    """Simulate continuous batching under a load: percentiles of TTFT, TPOT, ITL and end-to-end time, and goodput.
+
+    Args:
+        measured: A measured run of this deployment: vLLM, SGLang, guidellm or llama-bench JSON, genai-perf CSV, or a serving CSV; repeatable.
+        rates_per_s: Requests per second to one replica: 2, 1,2,4 or 1..16.
+        concurrency: Clients that wait for answers, instead of a rate.
+        in_bursts: Clients send together, and again when the last of them has its answer, as many benchmarks do.
+        lengths: Requests with input_len, output_len and, if known, arrival_s and cached_len; or a trace of Azure, BurstGPT or Mooncake.
+        daily: Shape of a day: requests in each part of it, in any unit.
+        requests: Requests to simulate at each load.
+        turns: Requests of a conversation, each behind all before it.
+        turn_period_s: Time from one turn of a conversation to the next.
+        model: A name of `capplan llm models`, ORG/NAME of the Hugging Face Hub, hf:config.json, hf:FOLDER, FILE.gguf.
+        gpu: Exact id or alias of a GPU.
+        gpu_layers: llama.cpp: layers on the GPU, the others in host memory; all by default.
+        n_cpu_moe: llama.cpp: layers whose experts are in host memory.
+        fit: llama.cpp: leave in host memory what the GPUs cannot hold, experts first (its --fit).
+        kv_offload_bytes: Host memory of a replica that keeps the cache of prefixes, such as 64GiB; read back over PCIe.
+        weights: bf16, fp8, int8, awq, nvfp4, q4_k_m, ...; the checkpoint's by default.
+        kv: Number format of the KV cache: bf16, fp8, q8_0, ...
+        tp: GPUs that share every matrix.
+        pp: Pipeline stages.
+        ep: GPUs among which whole experts are distributed.
+        dp: Ranks of attention data parallelism.
+        engine: vllm, sglang, trtllm or llama.cpp; by default llama.cpp for GGUF files and formats, else vllm.
+        engine_version: Version of the engine, such as 0.19; the newest by default.
+        cpu: CPU of the host, for gpu_layers and n_cpu_moe (`capplan gpus --cpus`); a desktop's by default.
+        adapters: LoRA adapters that are resident at a time.
+        lora_rank: Rank of the adapters.
+        utilization_fraction: The engine's memory fraction; its default if left out.
+        sampling: greedy, or filtered: from the likely tokens (top-p, top-k), which vLLM sorts for.
+        link_bytes_per_s: Both directions of the link between GPUs of a server, such as '900 GB/s'.
+        network_bytes_per_s: Network of one GPU to other servers, one direction; '50 GB/s' by default.
+        prefill: Prompts in decode steps, or alone; the engine's way by default.
+        token_budget: Most tokens of a step; the engine's default.
+        max_seqs: Most sequences at a time; the engine's default.
+        receive_interval: Steps between two looks for new requests; the engine's default.
+        storage_bytes_per_s: Rate at which the weights arrive, such as 2GB/s; from host memory by default.
+        provision_s: Time until a new machine is there: 90s; the machine stands and holds the image by default.
+        image_bytes: Image that a new machine pulls, 0 for none; 10 GB by default.
+        pull_bytes_per_s: Rate at which a new machine pulls the image.
+        compiled: The compiler's cache holds the model from an earlier start, as on a shared volume.
+        asleep: What the engine wakes from: sleep-1 (weights in host memory), sleep-2 (read anew) or snapshot.
+        eager: Without compiler and CUDA graphs (--enforce-eager).
+        graphs: Batch sizes for which CUDA graphs are captured.
+        week_file: WEEK.yaml: day (24 numbers) or week (168), requests_per_day, days_per_week, bursts.
+        requests_per_day: Requests of a day in use, spread as an office uses them, instead of week_file.
+        days_in_use: Days of a week with load, beside requests_per_day.
+        scaler: hpa, keda, knative, ray-serve, sagemaker or llm-d, by its documented rules.
+        signal: What it looks at: in-flight, queue, rate, utilisation or ttft; the usual one by default.
+        target: The signal that one replica should have; what its highest rate within the limits has by default.
+        min_replicas: Replicas at least; the cheapest that keeps the share by default.
+        max_replicas: Replicas at most; twice the standing fleet by default.
+        look_every_s: Time between two looks.
+        up_delay_s: How long more must be wanted.
+        down_delay_s: How long fewer must be wanted.
+        idle_s: Time without a request until no replica is kept.
+        minimum_charge_s: Shortest time that a machine is charged for; the offer's by default.
+        share: Share of the requests that keeps the limits.
+        certainty_fraction: Probability of that, as the interval of the start says.
+        input_len: Mean tokens of a prompt, such as 1024 or 8k.
+        output_len: Mean tokens of an answer, such as 1024 or 1k.
+        prefix_fraction: Share of a prompt that the prefix cache holds.
+        draft_tokens: Speculation: tokens drafted in each step; needs an acceptance.
+        drafter: What drafts: head (a layer as EAGLE's or multi-token prediction's), eagle3, ngram (words seen before), or a model or head by name: qwen3-0.6b.
+        acceptance: Chance that a drafted token is accepted if those before it are.
+        acceptance_rate: Instead: accepted ÷ drafted tokens, which vLLM logs as draft acceptance rate.
+        acceptance_length: Instead: mean tokens of a step, which engines log as mean acceptance length or accept len.
+        acceptance_by_position: Instead: the share of steps whose first, second, ... draft is accepted; repeatable.
+        spread: Lengths vary evenly by ± this share; 0.11 by default, as most benchmarks draw them.
+        input_cv: Log-normal prompts with this deviation ÷ mean.
+        output_cv: Log-normal answers with this deviation ÷ mean.
+        input_p99: Tokens that 99% of prompts stay below, instead of input_cv.
+        burstiness: Squared variation of gaps: 1 is Poisson, more is burstier.
+        task: generate, embed (a vector a text) or rerank (a score a document).
+        documents: Documents of a request that is reranked.
+        images: Images of a request, on top of input_len tokens.
+        image_size: Pixels of an image.
+        image_tokens: Tokens of an image; by the model's encoder and size by default.
+        max_ttft_s: Limit of the time to first token: 1s.
+        max_tpot_s: Limit of the time between tokens: 40ms.
+        max_e2e_s: Limit of a whole answer: 10s.
+        percentile: Requests that keep the limits: mean, 50, 90, 95, 99.
+        specs: Own GPU specs, laid over the built-in ones.
+        calibration: Constants from `capplan llm fit`; the shipped ones by default.
+        energy: Show the power of the GPUs and the joules of a sample, or of an output token.
+        power_limit_w: A power limit that is set on each GPU (nvidia-smi -pl), such as 300W: the time and energy under it.
+        power_calibration: What your own GPUs draw: a file of `capplan calibrate power -o FILE`.
+        load_file: The load: a file of `capplan load`, or keys that are options of `capplan llm plan`; options other than their defaults win over it.
+
+    Returns:
+        What requests see at each load, by simulating a replica.
+
+    Raises:
+        CapplanError: a name is not known, the model does not fit, or no load is stated.
+    """
+
+def models(
+    *names: Sequence[str] | str | None,
+    where: Sequence[str] | str | None = ...,
+) -> _LanguageModelsShown:
+    """List the language models that capplan knows, with filters.
+
+    Args:
+        names: Show these only: catalogue names or hf: files.
+        where: 'params < 40B', 'moe = yes and context >= 128k', 'attention = mla'; repeatable.
+
+    Returns:
+        The language models that a question names, or all that are known, as far as they meet its conditions.
+
+    Raises:
+        CapplanError: a name is not known, or a condition cannot be read.
+    """
+
+def scale(
+    model: str,
+    gpu: str,
+    *,
     load_file: str | Path | None = ...,
     week_file: str | Path | None = ...,
     requests_per_day: float | None = ...,
     days_in_use: int = ...,
+    gpu_layers: int | None = ...,
+    n_cpu_moe: int = ...,
+    fit: bool = ...,
+    kv_offload_bytes: float | str = ...,
+    weights: str | None = ...,
+    kv: str | None = ...,
+    tp: int = ...,
+    pp: int = ...,
+    ep: int = ...,
+    dp: int = ...,
+    engine: str | None = ...,
+    engine_version: str | None = ...,
+    cpu: str | None = ...,
+    adapters: int = ...,
+    lora_rank: int = ...,
+    utilization_fraction: float | None = ...,
+    sampling: Sampling | str = ...,
+    link_bytes_per_s: float | str | None = ...,
+    network_bytes_per_s: float | str | None = ...,
+    prefill: Prefill | str | None = ...,
+    token_budget: int | None = ...,
+    max_seqs: int | None = ...,
+    receive_interval: int | None = ...,
+    storage_bytes_per_s: float | str | None = ...,
+    provision_s: float | str | None = ...,
+    image_bytes: float | str | None = ...,
+    pull_bytes_per_s: float | str | None = ...,
+    compiled: bool = ...,
+    asleep: Asleep | str | None = ...,
+    eager: bool = ...,
+    graphs: int = ...,
     scaler: str = ...,
     signal: Signal | str | None = ...,
     target: float | None = ...,
@@ -634,6 +680,10 @@ def scale(
     Exit 1 if no setting keeps the share of the requests that is asked for.
 
     Args:
+        load_file: The load: a file of `capplan load`, or keys that are options of `capplan llm plan`; options other than their defaults win over it.
+        week_file: WEEK.yaml: day (24 numbers) or week (168), requests_per_day, days_per_week, bursts.
+        requests_per_day: Requests of a day in use, spread as an office uses them, instead of week_file.
+        days_in_use: Days of a week with load, beside requests_per_day.
         model: A name of `capplan llm models`, ORG/NAME of the Hugging Face Hub, hf:config.json, hf:FOLDER, FILE.gguf.
         gpu: Exact id or alias of a GPU.
         gpu_layers: llama.cpp: layers on the GPU, the others in host memory; all by default.
@@ -667,10 +717,6 @@ def scale(
         asleep: What the engine wakes from: sleep-1 (weights in host memory), sleep-2 (read anew) or snapshot.
         eager: Without compiler and CUDA graphs (--enforce-eager).
         graphs: Batch sizes for which CUDA graphs are captured.
-        load_file: The load: a file of `capplan load`, or keys that are options of `capplan llm plan`; options other than their defaults win over it.
-        week_file: WEEK.yaml: day (24 numbers) or week (168), requests_per_day, days_per_week, bursts.
-        requests_per_day: Requests of a day in use, spread as an office uses them, instead of week_file.
-        days_in_use: Days of a week with load, beside requests_per_day.
         scaler: hpa, keda, knative, ray-serve, sagemaker or llm-d, by its documented rules.
         signal: What it looks at: in-flight, queue, rate, utilisation or ttft; the usual one by default.
         target: The signal that one replica should have; what its highest rate within the limits has by default.

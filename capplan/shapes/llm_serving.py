@@ -6,6 +6,7 @@ from typing import Annotated, Any, Final, Literal
 from msgspec import UNSET, Meta
 
 from capplan.core.numbers import Interval
+from capplan.llm.core.elastic.answer import ElasticAnswer, ElasticSimulation
 from capplan.llm.core.serving.accuracy import CELL_COLUMNS, Accuracy, CellAccuracy, ServingValidation
 from capplan.llm.core.serving.cases import Metric
 from capplan.llm.core.serving.energy import EnergyMetric
@@ -13,6 +14,7 @@ from capplan.llm.core.serving.estimate import ServingEstimate, ServingPoint, Ste
 from capplan.llm.core.sharding import Sharding
 from capplan.llm.core.simulation.load_answer import LoadAnswer, Simulation
 from capplan.shapes.common import VERSIONED
+from capplan.shapes.llm_scale import SCALE
 from capplan.shapes.shape import CSV, AnswerFigure, Shape, Typed, column, ends_of, figure, itself, reads
 from capplan.units import format_joules, format_watts
 
@@ -44,6 +46,10 @@ def _always(words: str) -> Typed:
 
 def _overall(metric: Metric | EnergyMetric) -> Typed:
     return reads(Accuracy | None, lambda overall: overall[metric])
+
+
+def _elastic(simulation: Simulation) -> ElasticAnswer | None:
+    return simulation.elastic if isinstance(simulation, ElasticSimulation) else None
 
 
 # fmt: off
@@ -181,6 +187,7 @@ SIMULATION: Final = Shape("SimulationDocument", Simulation, "What `capplan llm s
     figure("loads", LOAD.at("answers")),
     figure("definitions", DEFINITIONS.at(itself(Simulation))),
     figure("notes"),
+    figure("elastic", SCALE.at(_elastic), "the fleet that follows the load of a week, where one is stated", default=UNSET),
 ))
 CELL: Final = Shape("ServingCellDocument", CellAccuracy, "The accuracy of one metric in one cell, which has the columns that `--by` names.", (
     *(figure(name, _column(name), default=UNSET) for name in CELL_COLUMNS),

@@ -1001,6 +1001,51 @@ class AcceptanceDocument(Struct, frozen=True, kw_only=True):
     findings: tuple[FindingDocument, ...]
     missing: tuple[str, ...]
 
+class StandingFleetDocument(Struct, frozen=True, kw_only=True):
+    replicas: int
+    usd_per_week: float
+    usd_per_month: float
+    inside_fraction: float
+
+class ScalingSettingDocument(Struct, frozen=True, kw_only=True):
+    min_replicas: int
+    target: float
+    usd_per_week: Interval
+    usd_per_month: Interval
+    inside_fraction: float
+    worst_minute_fraction: float
+    mean_replicas: float
+    starts: int
+    asleep_fraction: float
+
+class BurstDocument(Struct, frozen=True, kw_only=True):
+    requests: int
+    ttft_s: Percentiles
+    inside_fraction: float
+    worst_minute_fraction: float
+    settled_s: float
+    most_replicas: int
+
+class LlmScaleDocument(Struct, frozen=True, kw_only=True):
+    schema_version: Literal[1]
+    model: str
+    gpu: str
+    gpus: int
+    engine: str
+    scaler: str
+    signal: str
+    start_s: Interval
+    requests_per_week: float
+    peak_per_s: float
+    offer: str | None
+    offer_day: str | None
+    usd_per_machine_hour: float | None
+    keeps: bool
+    standing: StandingFleetDocument
+    settings: tuple[ScalingSettingDocument, ...]
+    burst: BurstDocument | None
+    notes: tuple[str, ...]
+
 class ServedModel(Struct, frozen=True, kw_only=True):
     name: str
     params: int
@@ -1104,6 +1149,7 @@ class SimulationDocument(Struct, frozen=True, kw_only=True):
     loads: tuple[LoadAnswerDocument, ...]
     definitions: Definitions
     notes: tuple[str, ...]
+    elastic: LlmScaleDocument | UnsetType = ...
 
 class ServingCellDocument(Struct, frozen=True, kw_only=True):
     gpu: str | UnsetType = ...
@@ -1564,51 +1610,6 @@ class LlmStartDocument(Struct, frozen=True, kw_only=True):
     whole_s: Interval
     notes: tuple[str, ...]
 
-class ScalingSettingDocument(Struct, frozen=True, kw_only=True):
-    min_replicas: int
-    target: float
-    usd_per_week: Interval
-    usd_per_month: Interval
-    inside_fraction: float
-    worst_minute_fraction: float
-    mean_replicas: float
-    starts: int
-    asleep_fraction: float
-
-class StandingFleetDocument(Struct, frozen=True, kw_only=True):
-    replicas: int
-    usd_per_week: float
-    usd_per_month: float
-    inside_fraction: float
-
-class BurstDocument(Struct, frozen=True, kw_only=True):
-    requests: int
-    ttft_s: Percentiles
-    inside_fraction: float
-    worst_minute_fraction: float
-    settled_s: float
-    most_replicas: int
-
-class LlmScaleDocument(Struct, frozen=True, kw_only=True):
-    schema_version: Literal[1]
-    model: str
-    gpu: str
-    gpus: int
-    engine: str
-    scaler: str
-    signal: str
-    start_s: Interval
-    requests_per_week: float
-    peak_per_s: float
-    offer: str | None
-    offer_day: str | None
-    usd_per_machine_hour: float | None
-    keeps: bool
-    standing: StandingFleetDocument
-    settings: tuple[ScalingSettingDocument, ...]
-    burst: BurstDocument | None
-    notes: tuple[str, ...]
-
 class TrainingJobDocument(Struct, frozen=True, kw_only=True):
     model: str
     params: int
@@ -1701,6 +1702,8 @@ class TrainingSpeedDocument(Struct, frozen=True, kw_only=True):
     campaign_usd: Interval | None
     usd_per_gpu_hour: float | None
     provider: str | None
+    power_w: Interval | None
+    joules_per_token: Interval | None
     energy_j: Interval | None
     launch: str | None
 
@@ -1727,6 +1730,7 @@ class LlmTrainPlanDocument(Struct, frozen=True, kw_only=True):
     safer: TrainingSpeedDocument | None
     fastest: TrainingSpeedDocument | None
     fewest: TrainingSpeedDocument | None
+    efficient: tuple[TrainingSpeedDocument, ...]
     all: tuple[TrainingSpeedDocument, ...]
     rejected: dict[str, int]
     without: dict[str, str]

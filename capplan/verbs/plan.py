@@ -8,7 +8,7 @@ from msgspec import Meta
 
 from capplan.core.workload import BatchChoice, Batches, ModelSharding, SortKey
 from capplan.verbs.llm.ways import WaysFields, compared_ways
-from capplan.verbs.statement.contract import Context, Look, Outcome, Verb, laid_out_by
+from capplan.verbs.statement.contract import Context, Look, Outcome, Verb, drawn_by, laid_out_by
 from capplan.verbs.statement.fields import (
     EVERYWHERE,
     ON_PAGE,
@@ -27,7 +27,7 @@ from capplan.verbs.statement.fields import (
     in_answer,
 )
 from capplan.verbs.statement.options import Door, Option, Topic
-from capplan.verbs.statement.words import LOAD
+from capplan.verbs.statement.words import LOAD, checking_pictures
 
 if TYPE_CHECKING:
     from capplan.core.plan.types import Plan
@@ -118,7 +118,7 @@ def answer_plan(question: PlanQuestion, context: Context) -> "Plan":
     from capplan.app.plan import PlanContext, PlanTerms
     from capplan.verbs.pipelines import open_asked
 
-    week = question.stated_week()
+    week = question.stated_week(question.rate_per_s)
     if week is not None:
         question = replace(question, rate_per_s=week.peak_per_s)
     shared = PlanContext.of(
@@ -193,6 +193,8 @@ PLAN = Verb(
     sections=laid_out_by("capplan.report.text.plan:plan_sections", of_all=True),
     document=laid_out_by("capplan.shapes.plan:plan_documents", of_all=True),
     lines=_short_answers,
+    files=drawn_by(plot="capplan.report.text.ways:ways_chart", part="ways"),
+    finalize=checking_pictures("plot"),
     outcome=_outcome,
     takes_several=True,
     schema="plan",

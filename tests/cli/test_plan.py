@@ -232,3 +232,19 @@ def test_ways_to_serve_a_week_are_compared_for_any_model(run: Run, net_trace: Pa
     refused = run("plan", net_trace, "--gpu", "t4", "--week", week)
     assert refused.exit_code != 0
     assert "--compare-ways" in refused.stderr
+
+
+def test_a_rate_that_stays_costs_a_scaled_fleet_what_it_costs_a_standing_one(
+    run: Run, net_trace: Path, tmp_path: Path
+) -> None:
+    # a constant load leaves an autoscaler nothing to switch off, so that both ways rent the same machines all week
+    chart = tmp_path / "ways.svg"
+    asked = ("plan", net_trace, "--gpu", "t4", "--batch", "1", "--rate", "1/s", "--compare-ways", "--plot", chart)
+    ways = json.loads(run(*asked, "--json").stdout)["ways"]
+    costs = {way["way"]: way["usd_per_month"] for way in ways["costs"]}
+    assert ways["requests_per_day"] == pytest.approx(86_400)
+    assert costs["standing"]["expected"] == costs["autoscaled"]["expected"] > 0
+    assert "requests a day" in chart.read_text()
+    refused = run("plan", net_trace, "--gpu", "t4", "--rate", "1/s", "--plot", chart)
+    assert refused.exit_code == 2
+    assert "--compare-ways" in refused.stderr

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from capplan.core.numbers import Interval
 from capplan.core.scaling.answer import ServingWays, WayCost
+from capplan.report.charts.look import Drawing
 from capplan.report.charts.picture import vector
 from capplan.report.charts.series import Axes, Series, series_chart
 from capplan.report.sections import Block, Column, LineRole, Lines, Picture, Section, Table, data, figure, words
@@ -42,15 +43,23 @@ def ways_section(ways: ServingWays) -> Section:
 
 def ways_report(ways: ServingWays) -> Section:
     """Return the ways as a section of a report, with the chart of their costs over the load."""
+    chart = Picture(svg=vector(_chart(ways)), shows="cost of a month over the requests of a day, by way")
     section = ways_section(ways)
-    drawn = series_chart(
+    return replace(section, blocks=[chart, *section.blocks], key="ways", title="Ways to serve the load of a week")
+
+
+def ways_chart(ways: ServingWays | None) -> Drawing | None:
+    """Draw what each way costs a month over the requests of a day; None where no way was found."""
+    return None if ways is None else _chart(ways)
+
+
+def _chart(ways: ServingWays) -> Drawing:
+    return series_chart(
         [Series(label=curve.way.value, points=curve.points) for curve in ways.curves],
         title="Cost of a month over the load",
         subtitle=f"the shape of the week as it is; asked for: {ways.requests_per_day:,.0f} requests a day",
         axes=Axes(x_title="requests a day", y_title="USD a month"),
     )
-    chart = Picture(svg=vector(drawn), shows="cost of a month over the requests of a day, by way")
-    return replace(section, blocks=[chart, *section.blocks], key="ways", title="Ways to serve the load of a week")
 
 
 def _money(month: Interval) -> str:

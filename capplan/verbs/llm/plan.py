@@ -11,8 +11,9 @@ from capplan.errors import UsageError
 from capplan.verbs.llm.fields import MoneyFields, names_of
 from capplan.verbs.llm.here import planned_here
 from capplan.verbs.llm.plan_question import LlmPlanQuestion
-from capplan.verbs.statement.contract import Context, Effort, Look, Outcome, Verb, laid_out_by
+from capplan.verbs.statement.contract import Context, Effort, Look, Outcome, Verb, drawn_by, laid_out_by
 from capplan.verbs.statement.fields import from_fields
+from capplan.verbs.statement.words import checking_pictures
 
 if TYPE_CHECKING:
     from capplan.app.deployments import Deployments
@@ -82,8 +83,9 @@ def answer_llm_plan(question: LlmPlanQuestion, context: Context) -> "PlannedFlee
     from capplan.llm.core.search.patience import with_patience_note
     from capplan.specs.week import observed_hours
 
-    week, file = question.stated_week(), question.load_file
+    file = question.load_file
     observed = observed_hours(file, "weekly_per_s", 168) if file is not None and not question.is_week_file() else None
+    week = question.stated_week(None if file is not None else question.rate_per_s)
     question = _with_load(question)
     if not question.model and not question.here:
         raise UsageError("name a language model, or write ⟨here⟩ for the largest that this machine's GPUs hold.")
@@ -329,7 +331,8 @@ def _files(answers: "Sequence[PlannedFleet]", question: LlmPlanQuestion) -> Mapp
     asked = {question.launch_files / name: text for name, text in files.items()} if question.launch_files else {}
     if question.kubernetes is not None and "kubernetes.yaml" in files:
         asked[question.kubernetes] = files["kubernetes.yaml"]
-    return {path: printable(text).encode() for path, text in asked.items()}
+    drawn = drawn_by(plot="capplan.report.text.ways:ways_chart", part="ways")(answers, question)
+    return {**drawn, **{path: printable(text).encode() for path, text in asked.items()}}
 
 
 LLM_PLAN = Verb(
@@ -351,6 +354,7 @@ LLM_PLAN = Verb(
     lines=_lines,
     document=laid_out_by("capplan.shapes.llm_plan:LLM_PLAN"),
     files=_files,
+    finalize=checking_pictures("plot"),
     outcome=lambda found: Outcome(exit_code=0 if found.plan.fits else 1),
     for_service=_with_load,
     schema="llm-plan",

@@ -9,6 +9,7 @@ from capplan.core.scaling.policy import Signal
 from capplan.errors import UsageError
 from capplan.verbs.llm.fields import FilesHereFields, LatencyLimitFields, LengthFields, ReplicaFields, TaskFields, Word
 from capplan.verbs.llm.start import StartedReplicaFields, start_of
+from capplan.verbs.llm.ways import StatedWeekFields
 from capplan.verbs.llm.week import WeekFields
 from capplan.verbs.statement.contract import Context, Effort, Outcome, Verb, laid_out_by
 from capplan.verbs.statement.options import Option
@@ -128,10 +129,15 @@ class ScalerFields:
 
 
 @dataclass(frozen=True, kw_only=True)
-class LlmScaleQuestion(
-    ReplicaFields, StartedReplicaFields, WeekFields, ScalerFields, LengthFields, TaskFields, LatencyLimitFields,
+class ScaledReplicaFields(
+    ReplicaFields, StartedReplicaFields, StatedWeekFields, ScalerFields, LengthFields, TaskFields, LatencyLimitFields,
     FilesHereFields,
 ):  # fmt: skip
+    """A replica of which a fleet is made, and how the fleet follows the load of a week."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LlmScaleQuestion(WeekFields, ScaledReplicaFields):
     """What a fleet that follows its load costs over a week, and which share of the requests keeps the limits."""
 
 
@@ -141,12 +147,18 @@ def answer_llm_scale(question: LlmScaleQuestion, context: Context) -> "ElasticAn
     Raises:
         CapplanError: a name is not known, the model does not fit, no machine is rented, or no replica keeps the limits.
     """
-    from capplan.core.scaling.fleet import settings_of, standing_fleet
-    from capplan.llm.core.elastic.answer import ElasticAnswer, burst_of
     from capplan.verbs.llm.load_file import with_load
 
     week = question.week_load()
     question = replace(with_load(question, question.lengths_file(), model=question.model), load_file=None)
+    return follow_week(question, context, week)
+
+
+def follow_week(question: ScaledReplicaFields, context: Context, week: "WeekLoad") -> "ElasticAnswer":
+    """Return what a fleet that follows the load of a week costs and keeps, beside one that stands."""
+    from capplan.core.scaling.fleet import settings_of, standing_fleet
+    from capplan.llm.core.elastic.answer import ElasticAnswer, burst_of
+
     with context.feedback.progress("following a week"):
         loaded, fleet, asked, offer = _fleet_of(question, context, week)
         standing = standing_fleet(fleet, share=asked.share)
@@ -168,7 +180,7 @@ def answer_llm_scale(question: LlmScaleQuestion, context: Context) -> "ElasticAn
 
 
 def _fleet_of(
-    question: LlmScaleQuestion, context: Context, week: "WeekLoad"
+    question: ScaledReplicaFields, context: Context, week: "WeekLoad"
 ) -> "tuple[LoadedReplica, ElasticFleet, Elasticity, Price]":
     """Return a replica, its fleet, how this follows its load, and the offer that it runs on."""
     from capplan.app.deployments import on_demand_offers
@@ -216,7 +228,7 @@ def _fleet_of(
     return loaded, fleet, asked, offer
 
 
-def _notes(question: LlmScaleQuestion, asked: "Elasticity") -> tuple[str, ...]:
+def _notes(question: ScaledReplicaFields, asked: "Elasticity") -> tuple[str, ...]:
     notes = []
     if not question.limits().are_set:
         notes.append("No limits were asked: a TTFT of 10 s and a TPOT of 200 ms are held, what a reader waits for.")

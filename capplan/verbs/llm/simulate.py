@@ -1,7 +1,7 @@
 """`llm simulate`: what requests see at a load, by simulating one replica iteration by iteration."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,17 +12,14 @@ from capplan.verbs.llm.fields import (
     CLIENTS,
     CardPowerFields,
     ConversationFields,
-    FilesHereFields,
-    LatencyLimitFields,
-    LengthFields,
     LoadFileFields,
     MeasuredRunFields,
-    ReplicaFields,
-    TaskFields,
     Word,
 )
+from capplan.verbs.llm.scale import ScaledReplicaFields, ScalerFields, follow_week
+from capplan.verbs.llm.ways import MachineStartFields
 from capplan.verbs.statement.contract import Context, Effort, Verb, drawn_by, laid_out_by
-from capplan.verbs.statement.fields import picture_file
+from capplan.verbs.statement.fields import from_fields, picture_file
 from capplan.verbs.statement.options import HERE, Option
 from capplan.verbs.statement.words import Words, checking_pictures
 
@@ -133,10 +130,18 @@ class _PlotFields:
 
 @dataclass(frozen=True, kw_only=True)
 class LlmSimulateQuestion(
-    ReplicaFields, MeasuredRunFields, _ArrivalFields, ConversationFields, LengthFields, TaskFields, LatencyLimitFields,
-    _PlotFields, CardPowerFields, LoadFileFields, FilesHereFields,
+    MeasuredRunFields, _ArrivalFields, ConversationFields, ScaledReplicaFields, _PlotFields, CardPowerFields,
+    LoadFileFields,
 ):  # fmt: skip
-    """Percentiles of what requests see when one replica serves a load, and its goodput."""
+    """Percentiles of what requests see when one replica serves a load, and its goodput; a fleet over a week."""
+
+    def check_scaling(self) -> None:
+        """Refuse how a fleet scales where no load of a week is stated that it would follow."""
+        beside = [*fields(ScalerFields), *fields(MachineStartFields)]
+        if not self.states_week and any(getattr(self, field.name) != field.default for field in beside):
+            raise UsageError(
+                "starts and scaling are of a fleet that follows a week: state it by ⟨week⟩ or ⟨requests-per-day⟩."
+            )
 
 
 def answer_llm_simulate(question: LlmSimulateQuestion, context: Context) -> "Simulation":
@@ -145,11 +150,16 @@ def answer_llm_simulate(question: LlmSimulateQuestion, context: Context) -> "Sim
     Raises:
         CapplanError: a name is not known, the model does not fit, or no load is stated.
     """
+    from capplan.llm.core.elastic.answer import ElasticSimulation
     from capplan.llm.core.search.simulate import SimulatedLoads, simulate_serving
     from capplan.llm.read.calibrations import load_time_calibration
     from capplan.llm.read.requests import read_requests
 
     question = _with_load(question)
+    question.check_scaling()
+    elastic = follow_week(question, context, question.week_load()) if question.states_week else None
+    if elastic is not None and not (question.rates_per_s or question.concurrency or question.lengths):
+        question = replace(question, rates_per_s=(elastic.load.peak_per_s / elastic.standing.replicas,))
     trace = None if question.lengths is None else read_requests(question.lengths)
     law = question.power_law()
     deployments, model = question.deployments(context, law), context.language_model(question.model)
@@ -167,9 +177,10 @@ def answer_llm_simulate(question: LlmSimulateQuestion, context: Context) -> "Sim
     measured = question.measured_runs()
     with context.feedback.progress("simulating"):
         calibration = load_time_calibration(question.calibration)
-        return simulate_serving(
+        found = simulate_serving(
             deployments.find, words, asked, calibration=calibration, measured=measured, power_law=law
         )
+    return found if elastic is None else from_fields(ElasticSimulation, found, elastic=elastic)
 
 
 def _with_load(question: LlmSimulateQuestion) -> LlmSimulateQuestion:

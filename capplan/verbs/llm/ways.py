@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 from msgspec import Meta
 
 from capplan.errors import UsageError
+from capplan.verbs.statement.fields import picture_file
 from capplan.verbs.statement.options import ASKED, HERE, Door, Option
 from capplan.verbs.statement.words import RATE, SIZE, TIME_LIMIT
 
@@ -130,15 +131,25 @@ class WaysFields(StatedWeekFields, MachineStartFields):
         bool,
         Option(
             help="Compare a fleet that stands, one that scales, GPUs by the second and an API over a week: ⟨week⟩ or "
-            "⟨requests-per-day⟩.",
+            "⟨requests-per-day⟩, or a ⟨rate⟩ that stays.",
             doors=Door.COMMAND | Door.PYTHON | Door.HTTP,
         ),
     ] = False  # fmt: skip
 
-    def stated_week(self) -> "WeekLoad | None":
-        """Return the load of a week that ways are compared for; None where they are not asked for."""
-        if not self.compare_ways and self.states_week:
-            raise UsageError("the load of a week is for ⟨compare-ways⟩; add it.")
+    plot: Annotated[Path | None, picture_file("Plot the cost of a month over the load, by way.")] = None
+
+    def stated_week(self, rate_per_s: float | None) -> "WeekLoad | None":
+        """Return the load of a week that ways are compared for; None where they are not asked for.
+
+        Args:
+            rate_per_s: The rate that comes all week where no other load of a week is stated. [1/s]
+        """
+        from capplan.core.scaling.load import HOURS_PER_WEEK, WeekLoad
+
+        if not self.compare_ways and (self.states_week or self.plot is not None):
+            raise UsageError("the load of a week and its chart are for ⟨compare-ways⟩; add it.")
+        if self.compare_ways and rate_per_s is not None and not self.states_week:
+            return WeekLoad(hourly_per_s=(rate_per_s,) * HOURS_PER_WEEK)
         return self.week_load() if self.compare_ways else None
 
 

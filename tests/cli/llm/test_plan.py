@@ -484,3 +484,16 @@ def test_a_nightly_batch_costs_the_hours_in_which_it_runs(run: Run, tmp_path: Pa
     assert 4 / 24 <= costs["autoscaled"] / costs["standing"] <= (4 + 10 / 60) / 24
     (standing,) = (curve for curve in ways["curves"] if curve["way"] == "standing")
     assert [usd for _, usd in standing["points"]] == sorted(usd for _, usd in standing["points"])
+
+
+def test_a_simulated_replica_is_one_of_the_fleet_that_follows_the_week(run: Run) -> None:
+    asked = ("--gpu", "h100-sxm5-80gb", "--requests-per-day", "200000", "--max-ttft", "5s", "--scaler", "hpa")
+    found = json.loads(run(*SIMULATE, *asked[2:], "--json").stdout)
+    scaled = json.loads(run("llm", "scale", "qwen3-8b", *asked, "--json").stdout)
+    assert found["elastic"] == scaled
+    # an office's busiest hour has 10 of 118 parts of the day; the standing fleet shares it out, and 200 draws vary
+    peak = 200_000 * 10 / 118 / 3600
+    assert found["loads"][0]["rate_per_s"] == pytest.approx(peak / scaled["standing"]["replicas"], rel=0.15)
+    refused = run(*SIMULATE, "--rate", "1", "--scaler", "hpa")
+    assert refused.exit_code == 2
+    assert "--requests-per-day" in refused.stderr

@@ -13,6 +13,7 @@ from capplan.llm.core.elastic.replica_curve import LoadedReplica
 from capplan.llm.core.fleet.rented import servers_of_replica
 from capplan.llm.core.sharding import Sharding
 from capplan.llm.core.simulation.arrivals import random_arrivals
+from capplan.llm.core.simulation.load_answer import Simulation
 
 _MOST_BURST_REQUESTS = 12_000
 _BURST_S = 600.0
@@ -47,6 +48,13 @@ class ElasticAnswer:
     def keeps(self) -> bool:
         """Return True if the share that is asked for keeps the limits."""
         return self.best.inside >= self.asked.share
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ElasticSimulation(Simulation):
+    """What requests of one replica see, and a fleet of such replicas that follows the load of a week."""
+
+    elastic: ElasticAnswer
 
 
 def charge_of(offer: Price, sharding: Sharding, *, minimum_s: float | None = None) -> Charge:

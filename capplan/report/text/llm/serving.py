@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 
 from capplan.core.numbers import Interval
+from capplan.llm.core.elastic.answer import ElasticSimulation
 from capplan.llm.core.serving.accuracy import Accuracy, CellAccuracy, ServingValidation
 from capplan.llm.core.serving.energy import ServingEnergy
 from capplan.llm.core.serving.estimate import ServingEstimate, ServingPoint, StepPart, total_s
@@ -25,6 +26,7 @@ from capplan.report.sections import (
     shown_as_data,
     words,
 )
+from capplan.report.text.llm.scale import llm_scale_sections
 from capplan.shapes.llm_serving import LOAD, POINT, degrees_words
 from capplan.units import (
     format_bytes,
@@ -245,7 +247,8 @@ def simulation_sections(simulation: Simulation) -> list[Section]:
                 Table(load_columns(simulation), simulation.answers),
                 Lines(notes, is_attached=True, only=Format.TABLE),
             ]
-        )
+        ),
+        *(llm_scale_sections(simulation.elastic) if isinstance(simulation, ElasticSimulation) else []),
     ]
 
 
