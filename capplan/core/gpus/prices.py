@@ -4,6 +4,7 @@ import datetime
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cached_property
 from math import ceil
 
 from capplan.core.gpus.machines import GpuServer, MachineType, Place
@@ -150,7 +151,7 @@ class _KnownPrice:
         return PriceEvidence(tier=self.tier, day=self.date, date_is=self.date_is, valid_until=self.quote.valid_until)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Price(_KnownPrice):
     """An offer: what a provider asks for one GPU for one hour, as part of a machine, in a region, on a day. [USD]
 
@@ -211,7 +212,7 @@ class Price(_KnownPrice):
         """Return the price of the whole machine. [USD/h]"""
         return self.usd_per_hour * self.instance_gpus
 
-    @property
+    @cached_property
     def server(self) -> GpuServer:
         """Return what stands in the machine; machines of third-party hosts have no network to one another."""
         network = self.machine.network_bytes_per_s if self.machine else None

@@ -111,6 +111,10 @@ class Architecture:
     draft_head: DraftHead | None = None
     rotary: RotaryPositions | None = None
 
+    def __hash__(self) -> int:
+        """Hash a few fields: searches look models up hundreds of thousands of times, and few have the same name."""
+        return hash((self.name, self.family, self.hidden_dim, self.vocab_size, len(self.layers)))
+
     @property
     def output_rows(self) -> int:
         """Return the tokens that the output head chooses among."""

@@ -13,7 +13,7 @@ from capplan.llm.core.drafting import draft_model
 from capplan.llm.core.engines import LlmMemoryConstants, version_of
 from capplan.llm.core.kv import kv_element_bytes, state_element_bytes
 from capplan.llm.core.memory import StageMemory
-from capplan.llm.core.memory_answer import StatedDeployment, answer_memory, default_kv, with_fitted_offload
+from capplan.llm.core.memory_answer import StatedDeployment, default_kv, held_memory, with_fitted_offload
 from capplan.llm.core.model_query import LanguageModel
 from capplan.llm.core.quantisation import Quantisation
 from capplan.llm.core.serving.asked import Drafter, Sampling
@@ -210,7 +210,7 @@ def build_deployment(
         ),
         constants,
     )
-    memory, words = answer_memory(stated, constants, alternatives=False), replace(words, sharding=stated.sharding)
+    memory, words = held_memory(stated, constants), replace(words, sharding=stated.sharding)
     variant, stored = engine_variant(engine.value, version_of(words.version)), quantisation.format.name
     widens = constants.support.widens(gpu, engine, stored)
 
@@ -228,8 +228,8 @@ def build_deployment(
         machine=machine,
         kernels=kernels(model.architecture, quantisation, words.sharding),
         drafter=None if drafting is None else kernels(drafting.architecture, drafting.quantisation, drafting.sharding),
-        sequences_that_fit=lambda tokens: float(memory.memory.sequences(max(1, round(tokens)))),
-        stage=memory.stage,
+        sequences_that_fit=lambda tokens: float(memory.sequences(max(1, round(tokens)))),
+        stage=memory.tightest,
         notes=constants.support.notes(gpu, engine, stored, version=version_of(words.version)),
         is_official=constants.support.is_official(gpu, engine),
     )

@@ -5,6 +5,7 @@ decides.
 """
 
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from math import floor, inf
 
 from capplan.core.engine_names import Engine
@@ -124,14 +125,14 @@ class StageMemory:
         return floor(self.pool_bytes / self.cache.sequence_bytes(tokens, block=self.block_tokens))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class ServingMemory:
     """The memory of a deployment: all stages, of which the tightest one decides."""
 
     deployment: Deployment
     stages: tuple[StageMemory, ...]
 
-    @property
+    @cached_property
     def tightest(self) -> StageMemory:
         """Return the stage whose pool holds the fewest tokens, or lacks the most."""
         return min(self.stages, key=lambda stage: (stage.fits, _tokens_or_pool(stage), stage.pool_bytes))

@@ -125,20 +125,29 @@ class MemoryAnswer:
         return self.memory.longest(limit if limit is not None else 1 << 27)
 
 
+def held_memory(request: StatedDeployment, constants: LlmMemoryConstants) -> ServingMemory:
+    """Check a deployment, and divide the memory of the GPUs that it describes."""
+    check_sharding(request.model.architecture, request.sharding)
+    _check_engine(request)
+    quantisation = request.model.stored_as(request.weights)
+    kv = _kv(request, quantisation)
+    _check_support(request, constants.support, quantisation, kv=kv)
+    _length(request)
+    engine = constants.find(request.engine, request.version)
+    return _divide(request, quantisation, engine, constants.support.facts(request.engine, request.version), kv)
+
+
+def _kv(request: StatedDeployment, quantisation: Quantisation) -> str:
+    return request.kv or default_kv(request.model, quantisation, request.engine)
+
+
 def answer_memory(
     request: StatedDeployment, constants: LlmMemoryConstants, *, alternatives: bool = True
 ) -> MemoryAnswer:
-    """Divide the memory of the GPUs that a request describes."""
-    architecture = request.model.architecture
-    check_sharding(architecture, request.sharding)
-    _check_engine(request)
-    quantisation = request.model.stored_as(request.weights)
-    kv = request.kv or default_kv(request.model, quantisation, request.engine)
-    _check_support(request, constants.support, quantisation, kv=kv)
-    length = _length(request)
-    engine = constants.find(request.engine, request.version)
-    facts = constants.support.facts(request.engine, request.version)
-    memory = _divide(request, quantisation, engine, facts, kv)
+    """Divide the memory of the GPUs that a request describes, and report how far that is known."""
+    memory = held_memory(request, constants)
+    engine, facts, quantisation = memory.deployment.engine, memory.deployment.facts, memory.deployment.quantisation
+    kv, length = _kv(request, quantisation), _length(request)
     evidence = _evidence(request, engine, facts, is_newer=constants.support.is_newer(request.engine, request.version))
     answer = MemoryAnswer(
         request=request,

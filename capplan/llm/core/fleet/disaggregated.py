@@ -5,6 +5,7 @@ network to a decode replica, whose steps hold no prompt tokens.
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -24,7 +25,7 @@ HANDOVER_S = 0.15
 connections between them. Median of ten published runs with at most eight clients, 0.04 to 0.31. [s]"""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Side:
     """One kind of replicas of a disaggregated deployment: what serves on it, and the cache of its GPUs.
 
@@ -40,11 +41,22 @@ class Side:
     rent: Price | None = None
     server: GpuServer = BOARD_OF_EIGHT
 
+    @cached_property
+    def prompt_s(self) -> float:
+        """Return the time of one prompt alone, with its images. [s]"""
+        return lone_ttft_s(self.service, self.demand) + self.demand.encoder_s
+
+    @cached_property
+    def passes(self) -> tuple[list[float], list[float]]:
+        """Return numbers of sequences that a replica may decode at a time, and the step of each. [s]"""
+        sizes = np.unique(np.round(np.geomspace(1.0, most_running(self.service, self.demand), 32), 2))
+        return sizes.tolist(), decode_step_s(self.service, self.demand, sizes / self.sharding.data).tolist()
+
     def placed(self, replicas: int) -> "PlacedSide":
         return PlacedSide(gpu=self.gpu, sharding=self.sharding, replicas=replicas, rent=self.rent, server=self.server)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class PlacedSide:
     """The replicas of one side: on which GPU, how they share the model, and the offer that is rented."""
 
@@ -58,7 +70,7 @@ class PlacedSide:
     def gpus(self) -> int:
         return self.replicas * self.sharding.gpus
 
-    @property
+    @cached_property
     def usd_per_hour(self) -> float | None:
         """Return the rent of whole machines of its own; None where no offer holds it. [USD/h]"""
         if self.rent is None:
@@ -67,7 +79,7 @@ class PlacedSide:
         return None if machines is None else machines * self.rent.usd_per_machine_hour
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class DisaggregatedFit:
     """Prefill replicas and decode replicas that carry a load within limits. [s, 1/s]
 
@@ -96,7 +108,7 @@ class DisaggregatedFit:
     def gpus(self) -> int:
         return self.prefill.gpus + self.decode.gpus
 
-    @property
+    @cached_property
     def usd_per_hour(self) -> float | None:
         """Return the rent of both sides; None where no offer holds both. [USD/h]"""
         sides = (self.prefill.usd_per_hour, self.decode.usd_per_hour)
@@ -135,17 +147,13 @@ def disaggregate(
     if load.rate_per_s is None:
         return None
     demand = decode.demand
-    prompt_s = lone_ttft_s(prefill.service, prefill.demand) + prefill.demand.encoder_s
     moved = demand.prefill_len * max(prefill.kv_bytes_per_token, decode.kv_bytes_per_token)
     transfer_s = moved / link_bytes_per_s
     moved_s = transfer_s + prefill.demand.loaded_s  # a prefix comes from host memory while others are served
-    sizes = np.unique(np.round(np.geomspace(1.0, most_running(decode.service, demand), 32), 2))
-    passes_s = decode_step_s(decode.service, demand, sizes / decode.sharding.data)
-    for index in range(sizes.size - 1, -1, -1):
-        step_s = float(passes_s[index])
+    for running, step_s in reversed([*zip(*decode.passes, strict=True)]):
         tpot_s = step_s / demand.tokens_per_step
         found = _sized(
-            prompt_s, moved_s, step_s=step_s, tpot_s=tpot_s, running=float(sizes[index]), load=load, limits=limits
+            prefill.prompt_s, moved_s, step_s=step_s, tpot_s=tpot_s, running=running, load=load, limits=limits
         )
         if found is not None:
             prefills, decodes, ttft_s = found
@@ -154,14 +162,14 @@ def disaggregate(
                 weights=names[1],
                 prefill=prefill.placed(prefills + redundancy),
                 decode=decode.placed(decodes + redundancy),
-                prefill_s=prompt_s,
+                prefill_s=prefill.prompt_s,
                 transfer_s=transfer_s,
                 ttft_s=ttft_s,
                 tpot_s=tpot_s,
                 e2e_s=ttft_s + max(load.output_len - 1.0, 0.0) * tpot_s,
                 rate_per_s=load.rate_per_s,
                 output_len=load.output_len,
-                decode_running=float(sizes[index]),
+                decode_running=running,
             )
     return None
 

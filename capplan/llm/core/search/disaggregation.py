@@ -1,10 +1,13 @@
 """Compare serving prefill and decode on the same replicas with serving them on replicas of their own."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import cache
 from itertools import permutations, product
 
 from capplan.core.assumed import NETWORK_BYTES_PER_S
+from capplan.core.gpus.machines import GpuServer
+from capplan.core.gpus.prices import Price
 from capplan.llm.core.fleet.deployment_plan import DeploymentFit
 from capplan.llm.core.fleet.disaggregated import DisaggregatedFit, Side, disaggregate
 from capplan.llm.core.fleet.limits import expected_limits
@@ -34,36 +37,49 @@ def disaggregated_fits(search: Search, fits: tuple[DeploymentFit, ...]) -> tuple
     prefills, decodes = {}, {}
     for fit in best:
         alike = _pairs(search, fit, sides[fit.gpu], sides[fit.gpu])
-        own = _ranked(placed for pair in alike for placed in (*_at_one_place(search, pair), pair))
+        placed = _placing(search, fit.gpu, fit.gpu)
+        own = _ranked(at_one for pair in alike for at_one in (*placed(pair), pair))
         found += own
         prefills[fit.gpu] = _first(sides[fit.gpu], [pair.prefill.sharding for pair in own])
         decodes[fit.gpu] = _first(sides[fit.gpu], [pair.decode.sharding for pair in own])
     for fit, other in permutations(best, 2):
         if (fit.engine, fit.weights, fit.kv) == (other.engine, other.weights, other.kv):
             mixed = _pairs(search, fit, prefills[fit.gpu], decodes[other.gpu])
-            found += [placed for pair in mixed for placed in _at_one_place(search, pair)]
+            placed = _placing(search, fit.gpu, other.gpu)
+            found += [at_one for pair in mixed for at_one in placed(pair)]
     kept: dict[tuple[str, str], DisaggregatedFit] = {}
     for pair in _ranked(found):
         kept.setdefault((pair.prefill.gpu, pair.decode.gpu), pair)
     return tuple(kept.values())[:_MOST_ANSWERS]
 
 
-def _at_one_place(search: Search, fit: DisaggregatedFit) -> Iterator[DisaggregatedFit]:
-    """Yield a deployment with the offers of each place that has the GPUs of both sides: caches cross its network."""
-    least = _network(search, fit.prefill.gpu, fit.decode.gpu)
-    offers = [
-        [offer for offer in search.question.offers_of(side.gpu) if (offer.server.network_bytes_per_s or 0.0) >= least]
-        for side in (fit.prefill, fit.decode)
-    ]
-    places = [{(offer.provider, offer.region) for offer in known} for known in offers]
-    for place in sorted(places[0] & places[1]):
-        sides = [
-            replace(side, rent=best_offer(there, side.sharding, side.replicas, timed=side.server))
-            for side, known in zip((fit.prefill, fit.decode), offers, strict=True)
-            if (there := [offer for offer in known if (offer.provider, offer.region) == place])
+def _placing(search: Search, prefill: str, decode: str) -> Callable[[DisaggregatedFit], list[DisaggregatedFit]]:
+    """Return what gives a deployment the offers of each place that has both GPUs: caches cross its network."""
+    least = _network(search, prefill, decode)
+    there: list[dict[tuple[str, str], list[Price]]] = [{}, {}]
+    for known, gpu in zip(there, (prefill, decode), strict=True):
+        for offer in search.question.offers_of(gpu):
+            if (offer.server.network_bytes_per_s or 0.0) >= least:
+                known.setdefault((offer.provider, offer.region), []).append(offer)
+    places = sorted(there[0].keys() & there[1].keys())
+
+    @cache
+    def rent(place: tuple[str, str], at: int, replicas: int, sharding: Sharding, server: GpuServer) -> Price | None:
+        return best_offer(there[at][place], sharding, replicas, timed=server)
+
+    def placed(fit: DisaggregatedFit) -> list[DisaggregatedFit]:
+        sides = (fit.prefill, fit.decode)
+        rents = [
+            [rent(place, at, side.replicas, side.sharding, side.server) for at, side in enumerate(sides)]
+            for place in places
         ]
-        if all(side.rent is not None for side in sides):
-            yield replace(fit, prefill=sides[0], decode=sides[1])
+        return [
+            replace(fit, prefill=replace(fit.prefill, rent=first), decode=replace(fit.decode, rent=second))
+            for first, second in rents
+            if first is not None and second is not None
+        ]
+
+    return placed
 
 
 def _network(search: Search, *gpus: str) -> float:

@@ -103,13 +103,12 @@ def evidence_of(
     gpu, vendor, architecture, segment = card.gpu, card.vendor, card.architecture, card.segment
     streams = calibration.single_streams.get(engine, frozenset())
     is_under_load = engine in calibration.measured_engines
-    timed = {tuple(name.split(" | ")) for name in calibration.kernel_factors}
+    run = calibration.timed_kernels.get(engine.split(maxsplit=1)[0], frozenset())
     found = set()
-    name = engine.split(maxsplit=1)[0]
     is_known_gpu = pair_name(gpu, engine) in calibration.measured_gpus or gpu in streams
     if not is_known_gpu:
         same_kind = segment is None or segment in calibration.measured_segments
-        generations = {where for _, of, where in timed if of.split(maxsplit=1)[0] == name}
+        generations = {where for _, where in run}
         found.add(Novelty.GPU if architecture in generations and same_kind else Novelty.ARCHITECTURE)
     if vendor_name(vendor, architecture, engine) not in calibration.measured_vendors and is_under_load:
         found.add(Novelty.VENDOR)
@@ -121,7 +120,6 @@ def evidence_of(
         found.add(Novelty.RELEASE)
     if pair_name(model, engine) not in calibration.measured_pairs:
         found.add(Novelty.MODEL)
-    run = {(kernel, where) for kernel, of, where in timed if of.split(maxsplit=1)[0] == name}
     known = {kernel for kernel, where in run if not is_known_gpu or where == architecture}
     if run and not {str(kernel) for kernel in kernels} <= known:
         found.add(Novelty.FORMAT)

@@ -6,6 +6,7 @@ are computed at once.
 
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from operator import attrgetter
 
 import numpy as np
 
@@ -164,9 +165,13 @@ def point_at_rate(curve: tuple[LoadPoint, ...], rate_per_s: float) -> LoadPoint:
     return curve[-1]
 
 
+_FIELDS = tuple(LoadPoint.__dataclass_fields__)
+_values = attrgetter(*_FIELDS)
+
+
 def between(below: LoadPoint, above: LoadPoint, share: float) -> LoadPoint:
     """Return a point between two: 0 for the first, 1 for the second."""
-    ends = ((name, getattr(below, name), getattr(above, name)) for name in LoadPoint.__dataclass_fields__)
+    ends = zip(_FIELDS, _values(below), _values(above), strict=True)
     return LoadPoint(**{name: first + share * (second - first) for name, first, second in ends})
 
 

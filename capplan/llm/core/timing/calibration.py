@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import cached_property
 from math import exp, log, sqrt
 
 from capplan.core.origin import Origin
@@ -232,7 +233,7 @@ class Width:
         return exp(sqrt(square))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class LlmCalibration:
     """All constants of step times; `widths` by metric, `measured_*` what the constants were learnt from.
 
@@ -260,6 +261,14 @@ class LlmCalibration:
     measured_releases: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     single_streams: Mapping[str, frozenset[str]] = field(default_factory=dict)
     kernel_factors: Mapping[str, float] = field(default_factory=dict)
+
+    @cached_property
+    def timed_kernels(self) -> Mapping[str, frozenset[tuple[str, str]]]:
+        """Return the classes of kernels that were timed, each with its architecture, by the name of the engine."""
+        timed: dict[str, set[tuple[str, str]]] = {}
+        for kernel, engine, where in (name.split(" | ") for name in self.kernel_factors):
+            timed.setdefault(engine.split(maxsplit=1)[0], set()).add((kernel, where))
+        return {engine: frozenset(run) for engine, run in timed.items()}
 
     def width(self, name: str, engine: str) -> Width:
         """Return the interval widths of a metric: those of the engine's generation, of its newest, or of all
