@@ -63,12 +63,20 @@ def _is_as_wanted(value: Any, annotation: Any) -> bool:
     return isinstance(annotation, type) and isinstance(value, annotation)
 
 
-class SparingGroup(TyperGroup):
-    """A command group with such options; those without a default of their own must default to None.
+_LONGEST_SENTENCE = 300
+"""Characters that the first sentence of a command's help may have in a list of commands."""
 
+
+class LazyGroup(TyperGroup):
+    """A group whose subclasses name their commands, each as "module:function", or ":words" of a group of verbs.
+
+    `command_topics` are the headings under which help lists them; without any, all stand under "Commands".
     `command_for_models` is the command that is suggested to whoever names a model in the place of a command.
+    Options of the group without a default of their own must default to None.
     """
 
+    lazy_commands: ClassVar[Mapping[str, str]] = {}
+    command_topics: ClassVar[Mapping[str, Sequence[str]]] = {}
     command_for_models: ClassVar[str | None] = None
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
@@ -85,20 +93,6 @@ class SparingGroup(TyperGroup):
     def get_params(self, ctx: Any) -> list[Any]:
         """Return all parameters, typer's own options (help, completion) among them."""
         return _sparing(super().get_params(ctx))
-
-
-_LONGEST_SENTENCE = 300
-"""Characters that the first sentence of a command's help may have in a list of commands."""
-
-
-class LazyGroup(SparingGroup):
-    """A group whose subclasses name their commands, each as "module:function", or ":words" of a group of verbs.
-
-    `command_topics` are the headings under which help lists them; without any, all stand under "Commands".
-    """
-
-    lazy_commands: ClassVar[Mapping[str, str]] = {}
-    command_topics: ClassVar[Mapping[str, Sequence[str]]] = {}
 
     def list_commands(self, ctx: Any) -> list[str]:
         """Return all commands, in the order in which they are named."""
@@ -194,13 +188,13 @@ class TopicCommand(TyperCommand):
 
     def get_params(self, ctx: Any) -> list[Any]:
         """Return all parameters, with the option that shows help on every one where help leaves some out."""
-        parameters = _sparing(super().get_params(ctx))
+        parameters: list[Any] = _sparing(super().get_params(ctx))
         if not any(getattr(parameter, "is_unusual", False) for parameter in parameters):
             return parameters
         help_all: Any = copy(self.get_help_option(ctx))
         help_all.name, help_all.opts = "help_all", ["--help-all"]
         help_all.callback, help_all.help = _show_all, "Show every option and exit."
-        return [*parameters, help_all]
+        return _sparing([*parameters, help_all])
 
     def make_parser(self, ctx: Any) -> Any:
         """Return the parser of the command's words, which refuses an option that is given twice.

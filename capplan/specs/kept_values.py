@@ -9,7 +9,7 @@ import hashlib
 import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -22,22 +22,16 @@ _MOST_KEPT = 8
 """Values of one name that are kept, as those of several checkouts and of environment variables that name files."""
 
 
-def kept_value(name: str, kind: type[_Value], files: Iterable[Path], make: Callable[[], _Value]) -> _Value:
-    """Return what some files make: as it was kept after they last changed, else made and kept now.
-
-    Args:
-        name: what the value is called among kept files.
-        kind: its type, which what is read must have.
-        files: all that decides it.
-        make: reads the files.
-    """
+def kept_value(name: str, kind: Any, files: Iterable[Path], make: Callable[[], _Value]) -> _Value:
+    """Return what all `files` that decide a value make: as it was kept after they last changed, else made now."""
     if os.environ.get("CAPPLAN_CACHE") == "off":
         return make()
     stamps = repr([code_stamp(*_READERS), *((str(path), stamp(path)) for path in files)])
     digest = hashlib.blake2b(stamps.encode(), digest_size=12).hexdigest()
     path = cache_folder() / "specs" / f"{name}-{digest}.msgpack"
     try:
-        return msgspec.msgpack.decode(path.read_bytes(), type=kind)
+        kept: _Value = msgspec.msgpack.decode(path.read_bytes(), type=kind)
+        return kept
     except (OSError, msgspec.MsgspecError, ValueError):
         made = make()
     with contextlib.suppress(OSError):

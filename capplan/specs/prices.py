@@ -117,10 +117,9 @@ def load_prices(gpus: Mapping[str, GpuSpec], *, overlays: Sequence[Path] = ()) -
             prices = _joined(prices, read_prices(path, gpus, shown=shown, origin=BUILT_IN))
         return prices
 
-    decisive = getattr(gpus, "files", ())  # of the built-in database alone
-    is_kept = bool(decisive) and not has_own_price_list()
+    decisive = getattr(gpus, "files", ())  # a database that was made from other values has none
     files = (*decisive, *listed, *provider_files())
-    prices = kept_value("prices", Prices, files, read_listed) if is_kept else read_listed()
+    prices = kept_value("prices", Prices, files, read_listed) if decisive else read_listed()
     if not has_own_price_list():
         prices = _joined(prices, prices_of(read_fetched(), gpus))
     own = Prices()

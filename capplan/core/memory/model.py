@@ -12,6 +12,7 @@ compiled training step as in eager mode.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,7 +53,7 @@ _PROCESS = MemoryPart(
 _FREED = MemoryPart(name="fragmentation", size_bytes=Interval.exact(0), origin="no caching allocator on a CPU")
 
 
-@dataclass(slots=True)
+@dataclass
 class MemoryModel:
     """A trace's memory under one workload: built once, asked for many batches and GPUs.
 
@@ -72,25 +73,15 @@ class MemoryModel:
     _unlimited: dict[tuple[Version | None, int], Mapping[End, ReplayResult]] = field(default_factory=dict)
     _lives: dict[tuple[Stream, int], "_Live"] = field(default_factory=dict)
     _contexts: dict[Version | None, MemoryPart] = field(default_factory=dict)
-    _inputs: dict[int, InputTensor] | None = None
-    _recording: Recording | None = None
-    _curve: LiveCurve | None = None
-    _own_notes: tuple[str, ...] | None = None
-    _refused: tuple[int | None, ...] = ()
 
     @property
     def traced(self) -> Recording:
         """The recording that answers the workload, as traced: what runs in eager mode."""
         return self.trace.recording(self.workload.configuration)
 
-    @property
+    @cached_property
     def recording(self) -> Recording:
         """The recording that answers the workload, as its framework runs it."""
-        if self._recording is None:
-            self._recording = self._as_executed()
-        return self._recording
-
-    def _as_executed(self) -> Recording:
         if self.workload.framework.is_engine:
             return engine_recording(self.traced, self.workload)
         if self._fuses:
@@ -101,19 +92,15 @@ class MemoryModel:
     def _fuses(self) -> bool:
         return self.workload.framework is Framework.COMPILE and self.workload.training is None
 
-    @property
+    @cached_property
     def curve(self) -> LiveCurve:
         """Live bytes of the storages over the ops, as functions of the batch."""
-        if self._curve is None:
-            self._curve = live_curve(self.recording)
-        return self._curve
+        return live_curve(self.recording)
 
-    @property
+    @cached_property
     def refused_above(self) -> int | None:
         """The largest batch that no kernel refuses for tensors of 2^31 elements; None where none does at any batch."""
-        if not self._refused:
-            self._refused = (refused_above(self.traced, self.workload),)
-        return self._refused[0]
+        return refused_above(self.traced, self.workload)
 
     def schedule(self, gpu: GpuSpec | None) -> AllocationSchedule:
         """Return the event stream on a GPU's compute capability."""
@@ -286,7 +273,7 @@ class MemoryModel:
         if storage.parameter is not None:
             parameter = self.trace.parameters[storage.parameter]
             return LiveTensor(label=parameter.names[0], shape=parameter.shape, dtype=parameter.dtype, size_bytes=size)
-        if storage.role is Role.INPUT and (found := self._input(index)) is not None:
+        if storage.role is Role.INPUT and (found := self._inputs.get(index)) is not None:
             return LiveTensor(
                 label=found.name, shape=tuple(dim.at(batch) for dim in found.shape), dtype=found.dtype, size_bytes=size
             )
@@ -300,17 +287,16 @@ class MemoryModel:
             return LiveTensor(label=label, shape=made.shape_at(batch), dtype=made.dtype, size_bytes=size)
         return LiveTensor(label=label, shape=(), dtype="", size_bytes=size)
 
-    def _input(self, index: int) -> InputTensor | None:
-        """Return the input that a storage holds; None if inputs share storages or the tracer made them."""
-        if self._inputs is None:
-            found = [i for i, storage in enumerate(self.recording.storages) if storage.role is Role.INPUT]
-            is_matched = len(found) == len(self.trace.inputs)
-            self._inputs = dict(zip(found, self.trace.inputs, strict=True)) if is_matched else {}
-        return self._inputs.get(index)
+    @cached_property
+    def _inputs(self) -> Mapping[int, InputTensor]:
+        """The inputs that storages hold; none if inputs share storages or the tracer made them."""
+        found = [index for index, storage in enumerate(self.recording.storages) if storage.role is Role.INPUT]
+        is_matched = len(found) == len(self.trace.inputs)
+        return dict(zip(found, self.trace.inputs, strict=True)) if is_matched else {}
 
     def _activation_shares(self, batch: int) -> Interval:
         """Return activations over the recorded ones: exact unless values were assumed or the graph is compiled."""
-        spread = self.calibration.uncertain_fraction if self._uncertainties() else 0.0
+        spread = self.calibration.uncertain_fraction if self._uncertainties else 0.0
         kept = self.calibration.least_kept_fraction if self.recording.assumed_values else 1 - spread
         if any(value.share is not None and value.share < 1 for value in self.recording.assumed_values):
             factor = self.calibration.assumed_share_factor
@@ -327,19 +313,15 @@ class MemoryModel:
         expected = self.calibration.graph_pool_fraction if is_pooled else 1.0
         return Interval(low=min(expected, least * kept), expected=expected, high=most * (1 + spread))
 
+    @cached_property
     def _uncertainties(self) -> tuple[str, ...]:
-        """Return what makes activations uncertain on any GPU and at any batch; worked out once."""
-        if self._own_notes is None:
-            notes = []
-            if whole := assumed_sizes(self.recording):
-                notes.append(whole)
-            if unknown := uncounted(self.traced):
-                notes.append(f"what these operators take besides their outputs is not known: {', '.join(unknown)}")
-            self._own_notes = tuple(notes)
-        return self._own_notes
+        """What makes activations uncertain on any GPU and at any batch."""
+        whole, unknown = assumed_sizes(self.recording), uncounted(self.traced)
+        unsized = f"what these operators take besides their outputs is not known: {', '.join(unknown)}"
+        return (*([whole] if whole else []), *([unsized] if unknown else []))
 
     def _notes(self, gpu: GpuSpec | None) -> tuple[str, ...]:
-        notes = list(self._uncertainties())
+        notes = list(self._uncertainties)
         if self.workload.framework.is_engine:
             notes.append(
                 "weights and activations as the engine's kernels leave them; workspaces and context as PyTorch's"

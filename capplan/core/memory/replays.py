@@ -7,6 +7,7 @@ would run alike, so that most of these GPUs share it, exactly.
 from array import array
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from hashlib import blake2b
 
 from capplan.core.memory.allocator import Checkpoint, ReplayResult, checkpoint, replay
@@ -57,7 +58,7 @@ class SharedStreams:
         return self.earlier(blake2b(repr(key).encode(), digest_size=_DIGEST_BYTES).hexdigest())
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(kw_only=True)
 class StreamReplays:
     """The replays of one schedule at one end of its uncertain sizes, kept by batch; they go with this object.
 
@@ -72,8 +73,7 @@ class StreamReplays:
     _kept: dict[int, list[ReplayResult]] = field(default_factory=dict)
     _least: dict[int, int] = field(default_factory=dict)
     _names: dict[int, bytes] = field(default_factory=dict)
-    _start: Checkpoint | None = None
-    _stream: Stream | None = None
+    _kept_start: Checkpoint | None = None
 
     def at(self, batch: int, capacity_bytes: int | None = None) -> ReplayResult:
         """Return the replay at a batch, within a capacity where one is given. [bytes]"""
@@ -87,12 +87,10 @@ class StreamReplays:
         kept.append(found)
         return found
 
-    @property
+    @cached_property
     def stream(self) -> Stream:
         """Return the stream of events, shared with other schedules that have the same."""
-        if self._stream is None:
-            self._stream = self.streams.of(self.schedule, expandable_segments=self.expandable_segments)
-        return self._stream
+        return self.streams.of(self.schedule, expandable_segments=self.expandable_segments)
 
     def sizes_name(self, batch: int) -> bytes:
         """Return a digest that is equal for two batches or schedules if all blocks have equal sizes."""
@@ -123,23 +121,23 @@ class StreamReplays:
         return self._least[batch]
 
     def _run(self, batch: int, capacity_bytes: int | None) -> ReplayResult:
-        sizes = self._sizes_at(batch)
-        if self._start is None:
-            self._start = checkpoint(
-                sizes,
-                self.schedule.events,
-                until=self.schedule.constant_events,
-                expandable_segments=self.expandable_segments,
-            )
         return replay(
-            sizes,
+            self._sizes_at(batch),
             self.schedule.events,
             capacity_bytes=capacity_bytes,
             expandable_segments=self.expandable_segments,
             optional=self.stream.optional,
-            start=self._start,
+            start=self._start(batch),
             repeats=self.stream.repeats,
         )
+
+    def _start(self, batch: int) -> Checkpoint:
+        """Return the state after the blocks of one size at every batch, which the first batch that is asked makes."""
+        if self._kept_start is None:
+            until, expands = self.schedule.constant_events, self.expandable_segments
+            sizes, events = self._sizes_at(batch), self.schedule.events
+            self._kept_start = checkpoint(sizes, events, until=until, expandable_segments=expands)
+        return self._kept_start
 
     def _sizes_at(self, batch: int) -> list[int]:
         if batch not in self._sizes:

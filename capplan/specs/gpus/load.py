@@ -1,9 +1,10 @@
 """Merge sheets of built-in and own specs, complete them from their architecture, and hand out `GpuSpec`s."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
+from typing import TypeAlias
 
 from capplan.core.assumed import CPU_USABLE_SHARE
 from capplan.core.gpus.mig import mig_slice, split_name
@@ -41,8 +42,7 @@ class Gpus(Mapping[str, GpuSpec]):
     """All GPUs by id, sorted; `find` also knows aliases, and never guesses.
 
     `cpus` are the CPUs of the database. They are found by name, and are never among the GPUs. `overlays` are the
-    folders and files of own specs that the caller named, whose prices count too. `files` are all that decide the specs;
-    none where own specs are among them.
+    folders and files of own specs that the caller named, whose prices count too. `files` are all that decide the specs.
     """
 
     def __init__(
@@ -56,10 +56,10 @@ class Gpus(Mapping[str, GpuSpec]):
     ) -> None:
         self.overlays = tuple(overlays)
         self.files = tuple(files)
-        self._specs = {name: spec for name, spec in sorted(specs.items()) if not spec.is_cpu}
-        self.cpus: Mapping[str, GpuSpec] = {name: spec for name, spec in sorted(specs.items()) if spec.is_cpu}
         self.architectures = architectures
         self._read_sheets = read_sheets
+        self._specs = {name: spec for name, spec in sorted(specs.items()) if not spec.is_cpu}
+        self.cpus: Mapping[str, GpuSpec] = {name: spec for name, spec in sorted(specs.items()) if spec.is_cpu}
         self._ids = {
             name.casefold(): spec.id for spec in specs.values() for name in (spec.id, spec.name, *spec.aliases)
         }
@@ -67,10 +67,8 @@ class Gpus(Mapping[str, GpuSpec]):
     def including(self, spec: GpuSpec) -> "Gpus":
         """Return the same database with one device more, such as the CPU at hand."""
         every = {**self._specs, **self.cpus, spec.id: spec}
-        return Gpus(
-            every, architectures=self.architectures, read_sheets=self._read_sheets, overlays=self.overlays,
-            files=self.files,
-        )  # fmt: skip
+        architectures, read_sheets, overlays = self.architectures, self._read_sheets, self.overlays
+        return Gpus(every, architectures=architectures, read_sheets=read_sheets, overlays=overlays, files=self.files)
 
     @cached_property
     def sheets(self) -> Mapping[str, Sheet]:
@@ -151,58 +149,39 @@ def load_gpus(*, overlays: Sequence[Path] = ()) -> Gpus:
         SpecFileError: all that is wrong with the files, each with its key; figures of own specs that contradict
             each other; GPUs that share a name.
     """
-    own = (*own_overlays(), *overlays)
-    if own:
-        loader = _built_in_loader()
-        for overlay in own:
-            loader.read_overlay(overlay)
-        known = loader.build()
-        return Gpus(
-            known.specs, architectures=known.architectures, read_sheets=lambda: loader.sheets, overlays=overlays
-        )
-    folder = built_in_folder()
+    folder, own = built_in_folder(), (*own_overlays(), *overlays)
     files = [*_files(folder / ARCHITECTURES), *_files(folder), *_files(folder / CPUS), calibration_file(USABLE_FILE)]
-    kept = kept_value("gpus", _Known, files, lambda: _built_in_loader().build())
+    files += [path for overlay in own for path in (*_files(overlay / ARCHITECTURES), *spec_files(overlay))]
+    specs, architectures = kept_value("gpus", _Known, files, lambda: _Loader(own).build())
     return Gpus(
-        kept.specs, architectures=kept.architectures, read_sheets=lambda: _built_in_loader().sheets, files=files
+        specs, architectures=architectures, read_sheets=lambda: _Loader(own).sheets, overlays=overlays, files=files
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Known:
-    """All devices and architectures of files that were read."""
-
-    specs: Mapping[str, GpuSpec]
-    architectures: Mapping[str, GpuArchitecture]
+_Known: TypeAlias = tuple[dict[str, GpuSpec], dict[str, GpuArchitecture]]
 
 
 def _files(folder: Path) -> list[Path]:
     return sorted(folder.glob("*.yaml"))
 
 
-def _built_in_loader() -> "_Loader":
-    loader = _Loader()
-    loader.read_built_in(built_in_folder())
-    return loader
-
-
 class _Loader:
-    """Reads files one over the other and gathers what is wrong with any of them."""
+    """Reads built-in files, own ones over them, and gathers what is wrong with any of them."""
 
-    def __init__(self) -> None:
+    def __init__(self, own: Iterable[Path]) -> None:
         self._architectures: dict[str, GpuArchitecture] = {}
         self.sheets: dict[str, Sheet] = {}
         self._own_ids: set[str] = set()
         self._problems: list[Problem] = []
-
-    def read_built_in(self, folder: Path) -> None:
-        """Read the specs that come with capplan."""
+        folder = built_in_folder()
         for path in _files(folder / ARCHITECTURES):
             self._read_architecture(path, f"{folder.name}/{ARCHITECTURES}/{path.name}", BUILT_IN)
         for path in _files(folder):
             self._read_gpu(path, f"{folder.name}/{path.name}", BUILT_IN)
         for path in _files(folder / CPUS):
             self._read_gpu(path, f"{folder.name}/{CPUS}/{path.name}", BUILT_IN)
+        for overlay in own:
+            self.read_overlay(overlay)
 
     def read_overlay(self, overlay: Path) -> None:
         """Overlay the user's own specs on those that were read before."""
@@ -245,7 +224,7 @@ class _Loader:
             self._problems += contradictions(spec, self._architectures[spec.architecture_id], self.sheets[gpu_id])
         if self._problems:
             raise SpecFileError(self._problems)
-        return _Known(specs=specs, architectures=self._architectures)
+        return specs, self._architectures
 
 
 def _build_architecture(sheet: Sheet) -> GpuArchitecture:
