@@ -9,12 +9,7 @@ import msgspec
 from capplan.core.calibrate.device import DeviceBenchmark
 from capplan.core.latency.calibration import HostCosts
 from capplan.report.procurement.json import REPORT
-from capplan.shapes.measurement import (
-    FailureDocument,
-    MeasureDocument,
-    MeasurementComparisonsDocument,
-    MeasurementDocument,
-)
+from capplan.shapes.measurement import FailureDocument, MeasureDocument, MeasurementDocument
 from capplan.shapes.types import (
     AcceptanceDocument,
     AnalysisDocument,
@@ -39,6 +34,7 @@ from capplan.shapes.types import (
     LlmTrainPlanDocument,
     LlmTrainValidateDocument,
     LlmValidationDocument,
+    MeasurementComparisonsDocument,
     MemoryDocument,
     ObservedLoadDocument,
     PipelineMemoryDocument,

@@ -1,13 +1,12 @@
 """The types of measured points as `capplan.core.measurement.format` writes them: a line each, or one document."""
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias, get_type_hints
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from capplan.core.measurement.compare import Pairing, RunComparison, RunVerdict
+from capplan.core.measurement.compare import Pairing, RunComparison
 from capplan.core.measurement.op_times import ClassTime, ModulesOfBatch, ModuleTime, ProfiledBatch
-from capplan.core.measurement.statistics import ConfidenceInterval
 from capplan.core.measurement.types import (
     Clocks,
     DeviceFacts,
@@ -20,8 +19,9 @@ from capplan.core.measurement.types import (
     TimingRules,
     WarmUp,
 )
-from capplan.core.workload import Framework, Layout, Precision, TimingMethod
+from capplan.core.workload import TimingMethod
 from capplan.shapes.codec import mirrored
+from capplan.shapes.shape import Shape, figure
 
 Count = Annotated[int, Meta(ge=0)]
 Seconds = Annotated[float, Meta(gt=0)]
@@ -31,22 +31,6 @@ Moment = Annotated[str, Meta(extra_json_schema={"format": "date-time"})]
 
 def _described(kind: Any, description: str) -> Any:
     return Annotated[kind, Meta(description=description)]
-
-
-class LatencyDocument(msgspec.Struct, frozen=True, kw_only=True):
-    """Statistics of the repetitions. [s]"""
-
-    mean: Seconds
-    std: Share
-    median: Seconds
-    p90: Seconds
-    p95: Seconds
-    p99: Seconds
-    median_low: Annotated[
-        float | None, Meta(description="95 % confidence interval of the median; null below six repetitions")
-    ]
-    median_high: float | None
-    samples: Annotated[tuple[Seconds, ...], Meta(min_length=1)]
 
 
 _RULES = mirrored(TimingRules, "RulesDocument")
@@ -79,6 +63,15 @@ def _point(name: str, description: str, **body: Any) -> type[msgspec.Struct]:
     return _struct(name, description, *_HEAD.items(), *body.items(), *end)
 
 
+_LATENCY = _struct(
+    "LatencyDocument",
+    "Statistics of the repetitions. [s]",
+    *((name, Share if name == "std" else Seconds) for name in ("mean", "std", "median", "p90", "p95", "p99")),
+    ("median_low", _described(float | None, "95 % confidence interval of the median; null below six repetitions")),
+    ("median_high", float | None),
+    ("samples", Annotated[tuple[Seconds, ...], Meta(min_length=1)]),
+)
+
 if TYPE_CHECKING:
     MeasurementDocument: TypeAlias = msgspec.Struct
     FailureDocument: TypeAlias = msgspec.Struct
@@ -91,7 +84,7 @@ else:
         method=TimingMethod,
         l2_flushed=bool,
         warm_up=mirrored(WarmUp),
-        latency_s=LatencyDocument,
+        latency_s=_LATENCY,
         throughput_per_s=Seconds,
         memory=mirrored(MeasuredMemory),
         power_w=float | None,
@@ -139,50 +132,30 @@ else:
     )
 
 
-class MeasureDocument(msgspec.Struct, frozen=True, kw_only=True):
-    """What `capplan measure --format json` writes."""
-
-    measurements: tuple[MeasurementDocument, ...]
-    failures: tuple[FailureDocument, ...]
-    profiles: tuple[ProfileDocument, ...] | UnsetType = UNSET
-    modules: tuple[ModulesDocument, ...] | UnsetType = UNSET
-
-
-class MeasurementComparison(msgspec.Struct, frozen=True, kw_only=True):
-    """A question that two runs answered: the second median over the first, with its 95 % interval. [s]"""
-
-    model: str
-    batch: int
-    precision: Precision
-    framework: Framework
-    layout: Layout
-    first_median_s: float
-    second_median_s: float
-    ratio: ConfidenceInterval
-    verdict: RunVerdict
-
-
-class MeasurementComparisonsDocument(msgspec.Struct, frozen=True, kw_only=True):
-    """What `capplan measure --compare A B --format json` writes."""
-
-    comparisons: tuple[MeasurementComparison, ...]
-
-
-def comparisons_document(pairing: Pairing) -> MeasurementComparisonsDocument:
-    """Return the questions that two runs both answered as a document."""
-    return MeasurementComparisonsDocument(comparisons=tuple(map(_comparison, pairing.pairs)))
-
-
-def _comparison(pair: RunComparison) -> MeasurementComparison:
-    workload = pair.first.workload
-    return MeasurementComparison(
-        model=pair.first.model.words,
-        batch=workload.batch,
-        precision=workload.precision,
-        framework=workload.framework,
-        layout=workload.layout,
-        first_median_s=pair.first.latency.median,
-        second_median_s=pair.second.latency.median,
-        ratio=pair.ratio,
-        verdict=pair.verdict,
-    )
+MeasureDocument = _struct(
+    "MeasureDocument",
+    "What `capplan measure --format json` writes.",
+    ("measurements", tuple[MeasurementDocument, ...]),
+    ("failures", tuple[FailureDocument, ...]),
+    ("profiles", tuple[ProfileDocument, ...] | UnsetType, UNSET),
+    ("modules", tuple[ModulesDocument, ...] | UnsetType, UNSET),
+)
+COMPARISON: Final = Shape(
+    "MeasurementComparison",
+    RunComparison,
+    "A question that two runs answered: the second median over the first, with its 95 % interval. [s]",
+    (
+        figure("model", "first.model.words"),
+        *(figure(name, f"first.workload.{name}") for name in ("batch", "precision", "framework", "layout")),
+        figure("first_median_s", "first.latency.median"),
+        figure("second_median_s", "second.latency.median"),
+        figure("ratio"),
+        figure("verdict"),
+    ),
+)
+COMPARISONS: Final = Shape(
+    "MeasurementComparisonsDocument",
+    Pairing,
+    "What `capplan measure --compare A B --format json` writes.",
+    (figure("comparisons", COMPARISON.at("pairs")),),
+)

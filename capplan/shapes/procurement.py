@@ -1,11 +1,13 @@
 """The shape of one option of a procurement report: a GPU under one term, its fleet, response, power and cost."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 from capplan.core.economics.cost import OwnedCost, RentedCost, break_even, payback_years
 from capplan.core.economics.decide import Answer, Stress
+from capplan.core.economics.fleet import FleetOption, concerns_of, violations_of
 from capplan.core.economics.options import ProcurementOption, comes_on_boards, reliability, server_of, slots_of
 from capplan.core.gpus.prices import Price, PurchasePrice, Term
 from capplan.core.numbers import Interval
@@ -304,6 +306,40 @@ OPTION: Final = Shape("OptionRow", DecidedOption, "One way to meet the load: a G
     figure("licence", "candidate.licence"),
     figure("porting", "candidate.porting"),
     *_OFFER, *_EVIDENCE, *_SPEED, *_RESPONSE, *_COUNT, *_STATED, *_MEMORY, *_POWER, *_MONEY,
+))
+
+
+def _seller(made: FleetOption) -> str | None:
+    rent, purchase = made.option.rent, made.option.purchase
+    return rent.provider if rent else purchase.seller if purchase else None
+
+
+FLEET_OPTION: Final = Shape("FleetOptionRow", FleetOption, "All services on GPUs of one kind, under one term.", (
+    figure("key"),
+    figure("gpu"),
+    figure("gpu_name", "option.sizing.capacity.candidate.name"),
+    figure("term", reads(str, lambda made: made.term.value if made.term else "no price")),
+    figure("provider", _seller),
+    figure("sharing", reads(str, lambda made: made.packing.sharing.value)),
+    figure("needed", "packing.gpus"),
+    figure("whole", reads(Mapping[str, int], lambda made: dict(made.packing.whole))),
+    figure("shared", "packing.shared"),
+    *map(figure, ("gpus_by_year", "owned", "added_by_year")),
+    figure("yearly_usd", reads(tuple[float, ...], lambda made: made.cost.yearly if made.cost else ())),
+    figure("cost_usd_per_year", "cost.per_year"),
+    figure("total_usd", "cost.total"),
+    figure("present_usd", "cost.present", default=None),
+    figure("residual_usd", reads(float | None, lambda made: made.cost.residual if isinstance(made.cost, OwnedCost) else None), default=None),
+    figure("upfront_fraction", "option.rent.upfront_fraction", default=None),
+    figure("country", "option.rent.country", default=None),
+    figure("average_w", "energy.average_w", default=None),
+    figure("energy_kwh_per_year", "energy.kwh_per_year", default=None),
+    figure("carbon_kg_per_year", "energy.use_kg_per_year", default=None),
+    figure("power_w", default=None),
+    figure("rack_units", default=None),
+    figure("violations", reads(tuple[str, ...], lambda made, fleet: violations_of(made, fleet.services)), default=()),
+    figure("concerns", reads(tuple[str, ...], lambda made, fleet: tuple(
+        concern.value for concern in concerns_of(made, fleet.services))), default=()),
 ))
 # fmt: on
 

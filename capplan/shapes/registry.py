@@ -27,6 +27,7 @@ MODULES = (
     "llm_scale",
     "llm_training",
     "procurement",
+    "measurement",
 )
 """The modules of this package that hold shapes, those that others use first."""
 

@@ -1,6 +1,7 @@
 """Types of documents. Made by `python -m capplan.shapes.stub` from the shapes; do not edit."""
 
 from capplan.core.economics.cost import CostBreakdown
+from capplan.core.economics.packing import ShareRow
 from capplan.core.engine_names import Engine
 from capplan.core.gpus.machines import LocalAmount
 from capplan.core.gpus.prices import DateKind, PriceKind, PriceTier, Term
@@ -8,6 +9,8 @@ from capplan.core.gpus.spec import Segment, Status
 from capplan.core.latency.advice import SpeedAdvice
 from capplan.core.latency.types import Binding, Evidence
 from capplan.core.measurement.acceptance import AcceptanceVerdict, FindingMark
+from capplan.core.measurement.compare import RunVerdict
+from capplan.core.measurement.statistics import ConfidenceInterval
 from capplan.core.memory.advice import MemoryAdvice
 from capplan.core.memory.types import FitStatus, MemoryPart
 from capplan.core.numbers import Bounded, Interval
@@ -1894,3 +1897,45 @@ class OptionRow(Struct, frozen=True, kw_only=True):
     breakdown_usd: CostBreakdown | None
     payback_years: float | None
     payback_against: str | None
+
+class FleetOptionRow(Struct, frozen=True, kw_only=True):
+    key: str
+    gpu: str
+    gpu_name: str
+    term: str
+    provider: str | None
+    sharing: str
+    needed: int
+    whole: dict[str, int]
+    shared: tuple[tuple[ShareRow, ...], ...]
+    gpus_by_year: tuple[int, ...]
+    owned: int
+    added_by_year: tuple[int, ...]
+    yearly_usd: tuple[float, ...]
+    cost_usd_per_year: float | None
+    total_usd: float | None
+    present_usd: float | None = ...
+    residual_usd: float | None = ...
+    upfront_fraction: float | None = ...
+    country: str | None = ...
+    average_w: float | None = ...
+    energy_kwh_per_year: float | None = ...
+    carbon_kg_per_year: float | None = ...
+    power_w: float | None = ...
+    rack_units: int | None = ...
+    violations: tuple[str, ...] = ...
+    concerns: tuple[str, ...] = ...
+
+class MeasurementComparison(Struct, frozen=True, kw_only=True):
+    model: str
+    batch: int
+    precision: Precision
+    framework: Framework
+    layout: Layout
+    first_median_s: float
+    second_median_s: float
+    ratio: ConfidenceInterval
+    verdict: RunVerdict
+
+class MeasurementComparisonsDocument(Struct, frozen=True, kw_only=True):
+    comparisons: tuple[MeasurementComparison, ...]

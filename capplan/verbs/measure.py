@@ -314,12 +314,12 @@ def _sections(answers: Sequence[MeasureOutcome], _question: MeasureQuestion) -> 
 
 def _document(answers: Sequence[MeasureOutcome], _question: MeasureQuestion) -> Any:
     from capplan.core.measurement.format import points_to_json
-    from capplan.shapes.measurement import comparisons_document
+    from capplan.shapes.measurement import COMPARISONS
     from capplan.shapes.pipelines import ALL_TIMED
 
     measured = answers[0]
     if measured.pairing is not None:
-        return comparisons_document(measured.pairing)
+        return COMPARISONS.document(measured.pairing)
     if measured.pipelines:
         return ALL_TIMED.document(measured.pipelines)
     if measured.points is None:

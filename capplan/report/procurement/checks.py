@@ -8,11 +8,11 @@ from capplan.core.gpus.prices import Term
 from capplan.core.serving.load import Job, Load, OneGpu, Service, TrainingPurchase
 from capplan.report.narrow import Grid
 from capplan.report.procurement import figures
-from capplan.report.procurement.types import FleetOptionRow, ModelReport, Report
+from capplan.report.procurement.types import ModelReport, Report
 from capplan.report.render import grid
 from capplan.report.sections import Column, words
 from capplan.shapes.procurement import is_bought
-from capplan.shapes.types import OptionRow
+from capplan.shapes.types import FleetOptionRow, OptionRow
 from capplan.units import counted
 
 CHECKS_TITLE = "Who should check what before signing"

@@ -4,10 +4,10 @@ import csv
 import io
 from typing import Any
 
-from capplan.report.procurement.types import FleetOptionRow, FleetRow, Report
+from capplan.report.procurement.types import FleetRow, Report
 from capplan.report.render import defused
 from capplan.shapes.codec import to_plain
-from capplan.shapes.types import OptionRow
+from capplan.shapes.types import FleetOptionRow, OptionRow
 
 _LISTS_OF_WORDS = frozenset({"concerns", "violations"})
 _CURVES = frozenset({"card_rates_per_s", "card_watts"})

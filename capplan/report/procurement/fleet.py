@@ -1,15 +1,13 @@
 """One fleet for several services, in words and tables."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from typing import NamedTuple
 
-from capplan.core.economics.cost import OwnedCost
 from capplan.core.economics.fleet import (
     FleetDecision,
     FleetOption,
     InventoryRow,
-    ServiceAnswer,
     concerns_of,
     violations_of,
 )
@@ -18,9 +16,11 @@ from capplan.core.gpus.prices import Term
 from capplan.report.narrow import Grid
 from capplan.report.procurement import figures
 from capplan.report.procurement.money_tables import local_cards, obligation_card, total_card
-from capplan.report.procurement.types import FleetOptionRow, FleetRow, Report
+from capplan.report.procurement.types import FleetRow, Report
 from capplan.report.render import grid
 from capplan.report.sections import Column, KeyFigure, figure, words
+from capplan.shapes.procurement import FLEET_OPTION
+from capplan.shapes.types import FleetOptionRow
 from capplan.units import counted, format_bytes, format_rate
 
 _SHOWN = 12
@@ -33,41 +33,8 @@ def fleet_row(answer: FleetDecision) -> FleetRow:
         services=tuple(service.name for service in answer.services),
         choice=answer.choice.key if answer.choice else None,
         separate_usd_per_year=answer.separate_usd_per_year,
-        options=tuple(_option(option, answer.services) for option in answer.options),
+        options=tuple(FLEET_OPTION.document(option, answer) for option in answer.options),
         inventory=answer.inventory,
-    )
-
-
-def _option(made: FleetOption, services: Sequence[ServiceAnswer]) -> FleetOptionRow:
-    option, cost = made.option, made.cost
-    provider = option.rent.provider if option.rent else option.purchase.seller if option.purchase else None
-    return FleetOptionRow(
-        key=made.key,
-        gpu=made.gpu,
-        gpu_name=option.sizing.capacity.candidate.name,
-        term=made.term.value if made.term else "no price",
-        provider=provider,
-        sharing=made.packing.sharing.value,
-        needed=made.packing.gpus,
-        whole=dict(made.packing.whole),
-        shared=made.packing.shared,
-        gpus_by_year=made.gpus_by_year,
-        owned=made.owned,
-        added_by_year=made.added_by_year,
-        yearly_usd=cost.yearly if cost else (),
-        cost_usd_per_year=cost.per_year if cost else None,
-        total_usd=cost.total if cost else None,
-        present_usd=cost.present if cost else None,
-        residual_usd=cost.residual if isinstance(cost, OwnedCost) else None,
-        upfront_fraction=option.rent.upfront_fraction if option.rent else None,
-        country=option.rent.country if option.rent else None,
-        average_w=made.energy.average_w if made.energy else None,
-        energy_kwh_per_year=made.energy.kwh_per_year if made.energy else None,
-        carbon_kg_per_year=made.energy.use_kg_per_year if made.energy else None,
-        power_w=made.power_w,
-        rack_units=made.rack_units,
-        violations=violations_of(made, services),
-        concerns=tuple(concern.value for concern in concerns_of(made, services)),
     )
 
 

@@ -7,11 +7,10 @@ from typing import Final
 
 from capplan.core.economics.constraints import Assumption, ReportLoad
 from capplan.core.economics.fleet import InventoryRow
-from capplan.core.economics.packing import ShareRow
 from capplan.core.economics.uncertainty import TornadoRow
 from capplan.core.gpus.machines import LocalCurrency
 from capplan.shapes.plan import item_of
-from capplan.shapes.types import OptionRow, PlanDocument
+from capplan.shapes.types import FleetOptionRow, OptionRow, PlanDocument
 
 REPORT_SCHEMA_VERSION: Final = 6
 
@@ -202,45 +201,6 @@ class ModelReport:
     def option(self, key: str | None) -> OptionRow | None:
         """Return an option by its key."""
         return next((option for option in self.options if option.key == key), None)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FleetOptionRow:
-    """All services on GPUs of one kind, under one term.
-
-    `needed` GPUs carry the first year's peaks, `whole` of them for one service each, `shared` with several. `owned` are
-    used first, `added_by_year` are bought or rented. Amounts are for what is added, and for
-    keeping what is owned. [USD] `power_w` and `rack_units`
-    are those of bought servers; `violations` are the caps that the fleet exceeds, `concerns` what speaks
-    against its speed or price.
-    """
-
-    key: str
-    gpu: str
-    gpu_name: str
-    term: str
-    provider: str | None
-    sharing: str
-    needed: int
-    whole: Mapping[str, int]
-    shared: tuple[tuple[ShareRow, ...], ...]
-    gpus_by_year: tuple[int, ...]
-    owned: int
-    added_by_year: tuple[int, ...]
-    yearly_usd: tuple[float, ...]
-    cost_usd_per_year: float | None
-    total_usd: float | None
-    present_usd: float | None = None
-    residual_usd: float | None = None
-    upfront_fraction: float | None = None
-    country: str | None = None
-    average_w: float | None = None
-    energy_kwh_per_year: float | None = None
-    carbon_kg_per_year: float | None = None
-    power_w: float | None = None
-    rack_units: int | None = None
-    violations: tuple[str, ...] = ()
-    concerns: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

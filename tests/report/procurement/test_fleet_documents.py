@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from capplan.app.procurement.build import Market, PlannedService, build_fleet_report
 from capplan.core.economics.constraints import ReportLoad
@@ -107,7 +108,7 @@ def test_what_is_to_be_checked_is_the_fleet_not_one_service(report: Report) -> N
 
 def test_no_price_and_no_quota_is_to_be_checked_where_what_is_owned_suffices(report: Report) -> None:
     assert report.fleet is not None
-    kept = tuple(replace(option, added_by_year=(0, 0, 0)) for option in report.fleet.options)
+    kept = tuple(structs.replace(option, added_by_year=(0, 0, 0)) for option in report.fleet.options)
     table = checks_table(replace(report, fleet=replace(report.fleet, options=kept)))
     assert table is not None
     assert not {"procurement", "operations"} & {row[0] for row in table.rows}, "no price, no quota, no site to ask for"
