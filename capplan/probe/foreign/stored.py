@@ -114,7 +114,7 @@ def pack_as_when_moved(module: nn.Module) -> None:
     Before the move they are the floats that were given, which no layer of it computes with.
     """
     for part in module.modules():
-        for parameter in part.parameters(recurse=False):
+        for parameter in nn.Module.parameters(part, recurse=False):  # a model may have its own `parameters()`
             if type(parameter).__module__.partition(".")[0] != "bitsandbytes" or parameter.dtype in _PACKED_AS:
                 continue
             packing: Any = parameter

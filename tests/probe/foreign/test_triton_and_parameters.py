@@ -164,3 +164,23 @@ class _Unbounded(nn.Module):
 def test_a_loop_that_nothing_ends_is_refused_where_all_products_stand_in_it() -> None:
     with pytest.raises(TraceError, match=r"nothing multiplies linear\.weight, so that no count would be true"):
         _traced(_Unbounded)
+
+
+class OwnParameters(nn.Module):
+    """A model that lists the parameters of its generator alone, without the arguments of torch's method."""
+
+    def __init__(self):
+        super().__init__()
+        self.net = nn.Linear(4, 3)
+
+    def parameters(self):  # type: ignore[override]
+        return list(self.net.parameters())
+
+    def forward(self, x):
+        return self.net(x)
+
+
+def test_a_model_with_its_own_list_of_parameters_is_traced():
+    inputs = FunctionInputs(words="inputs", function=lambda batch: torch.rand(batch, 4))
+    target = Target(name="model", words="model", library="package", builder=OwnParameters, inputs=inputs)
+    assert trace_target(target).parameter_count == 4 * 3 + 3
