@@ -1254,6 +1254,7 @@ REASONS = {
     "torchao:int8 dynamic activation": "torch's counter does not count aten::_int_mm; 256·512 + 512·128 by hand",
     "deepctr-torch:DCN": "torch's counter leaves out products of two vectors: 2 · 27",
     "neuraloperator:FNO": "a complex product takes four real ones, which torch's counter counts as one: 3 · 589,824",
+    "s5-pytorch:S5Block": "a complex product takes four real ones, which torch's counter counts as one: 3 · 33,554,432",
     "local-attention:LocalTransformer": "torch's counter leaves out aten::mv: 524,288",
     "itransformer:iTransformer": "torch's counter leaves out aten::mv: 24,576",
     "mace-torch:MACE": "forces by autograd; counted by torch with gradients on, with e3nn 0.6.0",
@@ -1265,4 +1266,5 @@ REASONS = {
 """Why the two counts differ, where they do."""
 
 import wild_models_small  # noqa: E402, F401  # adds its models to those above
+import wild_newer  # noqa: E402, F401  # and these
 import wild_published  # noqa: E402, F401  # and these
