@@ -121,7 +121,7 @@ SPEED: Final = Shape("TrainingSpeedDocument", PricedTraining, "The speed of a jo
     figure("power_w", "estimate.energy.power_w", "mean power of all GPUs, without their hosts"),
     figure("joules_per_token", "estimate.joules_per_token"),
     figure("energy_j"),
-    figure("launch", reads(str | None, lambda priced: launch_config(priced.job)),
+    figure("launch", reads(str | None, lambda priced: config.text if (config := launch_config(priced.job)) else None),
         "A configuration for the framework; null where none is written."),
 ))
 ESTIMATE: Final = Shape("LlmTrainEstimateDocument", PricedTraining, "What `capplan llm train estimate --format json` writes.", (

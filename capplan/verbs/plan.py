@@ -1,7 +1,8 @@
 """`plan`: which GPU fits a model at a batch, how fast it runs there, and what binds it."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta
@@ -17,6 +18,7 @@ from capplan.verbs.statement.fields import (
     DrawFields,
     GpuFields,
     JobFields,
+    LaunchFilesFields,
     LimitFields,
     ModelFields,
     PipelineFields,
@@ -68,7 +70,7 @@ class _SizeFields:
 @dataclass(frozen=True, kw_only=True)
 class PlanQuestion(
     ModelFields, PipelineFields, _SizeFields, GpuFields, TimedFields, LimitFields,
-    DrawFields, JobFields, CurrencyFields, PriceFields, StrictFields, CalibrationFields, WaysFields,
+    DrawFields, JobFields, CurrencyFields, PriceFields, StrictFields, CalibrationFields, WaysFields, LaunchFilesFields,
 ):  # fmt: skip
     """Which GPUs fit a model at a batch, how fast it runs there, and what it costs."""
 
@@ -176,6 +178,22 @@ def _outcome(plan: "Plan") -> Outcome:
     return Outcome(exit_code=0 if plan.fits else 1, warnings=(warning,) if is_borderline else ())
 
 
+def _files(plans: "Sequence[Plan]", question: PlanQuestion) -> Mapping[Path, bytes]:
+    """Return the files that start the recommended GPUs, where they are asked for; those of several models by name."""
+    from capplan.core.launch_files import label
+    from capplan.core.plan.launch_files import model_files
+    from capplan.specs.launch_forms import LAUNCH_FORMS
+
+    drawn: Mapping[Path, bytes] = drawn_by(plot="capplan.report.text.ways:ways_chart", part="ways")(plans, question)
+    if question.launch_files is None:
+        return drawn
+    forms, files = LAUNCH_FORMS.load(), dict[str, str]()
+    for plan in plans:
+        before = f"{label(plan.model.name)}-" if len(plans) > 1 else ""
+        files |= {before + name: text for name, text in model_files(plan, forms).items()}
+    return {**drawn, **question.in_folder(files)}
+
+
 PLAN = Verb(
     path="plan",
     question=PlanQuestion,
@@ -193,7 +211,7 @@ PLAN = Verb(
     sections=laid_out_by("capplan.report.text.plan:plan_sections", of_all=True),
     document=laid_out_by("capplan.shapes.plan:plan_documents", of_all=True),
     lines=_short_answers,
-    files=drawn_by(plot="capplan.report.text.ways:ways_chart", part="ways"),
+    files=_files,
     finalize=checking_pictures("plot"),
     outcome=_outcome,
     takes_several=True,

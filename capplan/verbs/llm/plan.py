@@ -1,7 +1,6 @@
 """`llm plan`: which deployments of a language model carry a load within limits, the cheapest first."""
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
@@ -136,7 +135,7 @@ def _replan(
     from capplan.llm.core.fleet.launch_files import launch_files
     from capplan.llm.core.fleet.replan import Replan
     from capplan.llm.core.search.handover import launch_of
-    from capplan.llm.read.launch_forms import LAUNCH_FORMS
+    from capplan.specs.launch_forms import LAUNCH_FORMS
 
     count, name = question.running_gpus()
     gpu = search.find_gpu(name).id
@@ -219,8 +218,8 @@ def plan_fleet(search: "Search", money: MoneyFields, prices: "Prices") -> "Plann
     from capplan.llm.core.fleet.money import PlannedFleet
     from capplan.llm.core.search.handover import launch_of
     from capplan.llm.core.search.plan import plan_deployments
-    from capplan.llm.read.launch_forms import LAUNCH_FORMS
     from capplan.specs.fitted import load_power_law
+    from capplan.specs.launch_forms import LAUNCH_FORMS
 
     plan = plan_deployments(search)
     best = plan.recommended
@@ -322,17 +321,11 @@ def _lines(answers: "Sequence[PlannedFleet]", question: LlmPlanQuestion, look: L
 
 def _files(answers: "Sequence[PlannedFleet]", question: LlmPlanQuestion) -> Mapping[Path, bytes]:
     """Return the files that start the recommended fleet, where they are asked for."""
-    from capplan.printable import printable
-
     files = answers[0].launch_files
-    if question.launch_files is not None:
-        with suppress(OSError):  # whoever writes into it says what is wrong
-            question.launch_files.mkdir(exist_ok=True)
-    asked = {question.launch_files / name: text for name, text in files.items()} if question.launch_files else {}
     if question.kubernetes is not None and "kubernetes.yaml" in files:
-        asked[question.kubernetes] = files["kubernetes.yaml"]
+        files = {**files, str(question.kubernetes.absolute()): files["kubernetes.yaml"]}
     drawn = drawn_by(plot="capplan.report.text.ways:ways_chart", part="ways")(answers, question)
-    return {**drawn, **{path: printable(text).encode() for path, text in asked.items()}}
+    return {**drawn, **question.in_folder(files)}
 
 
 LLM_PLAN = Verb(

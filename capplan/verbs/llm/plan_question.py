@@ -29,7 +29,7 @@ from capplan.verbs.llm.fields import (
 )
 from capplan.verbs.llm.ways import WaysFields
 from capplan.verbs.llm.week import WeekFields
-from capplan.verbs.statement.fields import CurrencyFields, DrawFields, in_answer
+from capplan.verbs.statement.fields import CurrencyFields, DrawFields, LaunchFilesFields, in_answer
 from capplan.verbs.statement.options import HERE, Door, Option, Topic
 from capplan.verbs.statement.words import TIME_LIMIT
 
@@ -137,13 +137,6 @@ class _HandedOverFields(WeekFields, WaysFields):
             metavar="N x GPU", topic=Topic.GPUS,
         ),
     ] = None  # fmt: skip
-    launch_files: Annotated[
-        Path | None,
-        Option(
-            help="Write what starts the fleet by SkyPilot, Docker Compose, Kubernetes, KServe, Slurm and Terraform.",
-            metavar="FOLDER", doors=Door.COMMAND,
-        ),
-    ] = None  # fmt: skip
     everything: Annotated[
         bool,
         in_answer("Show every deployment and every rejection.", "--all", doors=Door.COMMAND | Door.HTTP, is_usual=True),
@@ -155,7 +148,7 @@ class LlmPlanQuestion(
     LanguageModelFields, AdapterFields, MeasuredRunFields, _LoadFields, ConversationFields, LengthFields, TaskFields,
     LatencyLimitFields,
     SearchFields, OffloadFields, HostCpuFields, SettingFields, LinkFields, MoneyFields,
-    SpendFields, CurrencyFields, CardPowerFields, DrawFields, _HandedOverFields, FilesHereFields,
+    SpendFields, CurrencyFields, CardPowerFields, DrawFields, LaunchFilesFields, _HandedOverFields, FilesHereFields,
 ):  # fmt: skip
     """Which deployments of a language model carry a load within limits, the cheapest first."""
 

@@ -149,10 +149,12 @@ class TrainingMethodFields:
         """Return the job on one GPU."""
         from capplan.llm.core.training.frameworks import find_framework
         from capplan.llm.core.training.job import Adapter, TrainingJob, adapter_targets
+        from capplan.llm.read.framework_forms import FRAMEWORK_FORMS
 
         is_full = self.method is Method.FULL
         name = self.framework or ("torchtitan" if is_full else "trl")
         framework = find_framework(name, version=self.framework_version)
+        framework = replace(framework, forms=FRAMEWORK_FORMS.load())
         if self.base is not None and is_full:
             raise UsageError("⟨base⟩ is the format of a frozen base; add ⟨method⟩ lora or qlora.")
         tuned = AttentionImplementation.TUNED if framework.tunes_attention else AttentionImplementation.FLASH

@@ -1,6 +1,8 @@
 """`llm train plan`: which GPUs, how many, and which layout train a language model cheapest, fastest, on fewest GPUs."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta
@@ -11,7 +13,7 @@ from capplan.verbs.llm.fields import names_of
 from capplan.verbs.llm.train_fields import RunFields, TrainingFilesFields, TrainingMethodFields
 from capplan.verbs.llm.train_files import TrainedModelFields, with_config
 from capplan.verbs.statement.contract import Context, Outcome, Verb, laid_out_by
-from capplan.verbs.statement.fields import CurrencyFields, EnergyFields, Name, in_answer
+from capplan.verbs.statement.fields import CurrencyFields, EnergyFields, LaunchFilesFields, Name, in_answer
 from capplan.verbs.statement.options import Option, Topic
 from capplan.verbs.statement.words import AMOUNT, SHARE, TIME_LIMIT
 
@@ -89,8 +91,9 @@ class _PlanFields:
 
 @dataclass(frozen=True, kw_only=True)
 class LlmTrainPlanQuestion(
-    TrainedModelFields, TrainingMethodFields, RunFields, _PlanFields, CurrencyFields, EnergyFields, TrainingFilesFields
-):
+    TrainedModelFields, TrainingMethodFields, RunFields, _PlanFields, CurrencyFields, EnergyFields, LaunchFilesFields,
+    TrainingFilesFields,
+):  # fmt: skip
     """Which GPUs, how many, and which layout train a language model."""
 
 
@@ -155,6 +158,17 @@ def answer_llm_train_plan(question: LlmTrainPlanQuestion, context: Context) -> "
     return replace(found, local=question.local_currency(), files=files)
 
 
+def _files(answers: "Sequence[TrainingPlan]", question: LlmTrainPlanQuestion) -> Mapping[Path, bytes]:
+    """Return the files that start the run that is shown first, where they are asked for."""
+    from capplan.llm.core.training.launch_files import training_files
+    from capplan.specs.launch_forms import LAUNCH_FORMS
+
+    best = answers[0].safer or answers[0].cheapest or answers[0].fastest
+    if best is None or question.launch_files is None:
+        return {}
+    return question.in_folder(training_files(best, LAUNCH_FORMS.load()))
+
+
 LLM_TRAIN_PLAN = Verb(
     path="llm train plan",
     question=LlmTrainPlanQuestion,
@@ -177,6 +191,7 @@ LLM_TRAIN_PLAN = Verb(
     ),
     fits_one_screen=True,
     document=laid_out_by("capplan.shapes.llm_training:PLAN"),
+    files=_files,
     outcome=lambda found: Outcome(exit_code=0 if found.kept else 1),
     schema="llm-train-plan",
     returns="capplan.llm.core.training.plan:TrainingPlan",

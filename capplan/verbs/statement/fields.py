@@ -1,5 +1,7 @@
 """The parts of questions that several verbs share: a model, its conditions, GPUs, prices, limits, a job."""
 
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
@@ -710,6 +712,29 @@ class EnergyFields:
         own = self.calibration if isinstance(self, CalibrationFields) else None
         cards = load_calibration(own).power if own else {}
         return replace(load_power_law(), cap_w=self.power_limit_w, cards=cards)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LaunchFilesFields:
+    """A folder for the files that start what is planned."""
+
+    launch_files: Annotated[
+        Path | None,
+        Option(
+            help="Write what starts it by SkyPilot, Docker Compose, Kubernetes, KServe, Slurm and Terraform.",
+            metavar="FOLDER", doors=Door.COMMAND,
+        ),
+    ] = None  # fmt: skip
+
+    def in_folder(self, files: Mapping[str, str]) -> dict[Path, bytes]:
+        """Return the contents of files by their paths, none where no folder is named; an absolute name is a path."""
+        from capplan.printable import printable
+
+        if (folder := self.launch_files) is not None:
+            with suppress(OSError):  # whoever writes into it says what is wrong
+                folder.mkdir(exist_ok=True)
+        asked = {Path(folder or ".") / name: text for name, text in files.items() if folder or Path(name).is_absolute()}
+        return {path: printable(text).encode() for path, text in asked.items()}
 
 
 @dataclass(frozen=True, kw_only=True)

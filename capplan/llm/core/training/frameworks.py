@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
@@ -40,6 +40,38 @@ class EarlierReleases:
     before: str
     before_month: str
     facts: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Renaming:
+    """A word of a framework for the value of another word: the one of `values`, else `other`."""
+
+    by: str
+    values: Mapping[str, str]
+    other: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FrameworkForm:
+    """A framework's configuration, whose lines have places for words; one of `?word` stands where that is not empty.
+
+    `head` is all of a file in YAML, or comments before `command`, whose lines are joined. `start` is the command that
+    reads the file, and `arguments` are what it takes besides.
+    """
+
+    head: str
+    command: str = ""
+    start: str = ""
+    arguments: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FrameworkForms:
+    """The configurations of all frameworks, and their words; `matrices` are names of those that adapters change."""
+
+    matrices: Mapping[str, Mapping[str, str]]
+    words: Mapping[str, Renaming]
+    forms: Mapping[str, FrameworkForm]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,6 +122,7 @@ class TrainingFramework:
         launch: What writes its launch configuration; empty where nothing does.
         release: The release that these facts were read of.
         earlier: What earlier releases did otherwise, the oldest first.
+        forms: Those of launch configurations, once they are read; None where nobody asks for one.
     """
 
     name: str
@@ -121,6 +154,7 @@ class TrainingFramework:
     launch: str = ""
     release: str = ""
     earlier: tuple[EarlierReleases, ...] = ()
+    forms: FrameworkForms | None = field(default=None, compare=False, repr=False)
 
 
 def _megatron(

@@ -265,7 +265,7 @@ def _launch(job: TrainingJob, *, is_shown: bool) -> list[Section]:
     written = launch_config(job)
     if written is None:
         return [Section([Lines([f"No configuration is written for {job.framework.name}."])], title="Launch")]
-    return [Section([Listing(written)], title="Launch")]
+    return [Section([Listing(written.text)], title="Launch")]
 
 
 def training_plan_sections(

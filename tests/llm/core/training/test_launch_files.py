@@ -23,9 +23,9 @@ from capplan.llm.core.training.job import (
     TrainingJob,
     TrainingLayout,
 )
-from capplan.llm.core.training.launch import launch_config
 from capplan.llm.core.training.possible import shares_layers
 from capplan.llm.read.catalogue import find_in_catalogue
+from tests.llm.core.training.training_cases import launched
 
 TABLES: Mapping[str, Mapping[str, Any]] = yaml.safe_load((Path(__file__).parent / "launch_keys.yaml").read_text())
 WRITERS = sorted({framework.launch for framework in FRAMEWORKS if framework.launch})
@@ -74,7 +74,7 @@ def jobs(framework: TrainingFramework) -> Iterator[TrainingJob]:
 def texts(writer: str) -> list[str]:
     """Return the launch files of all frameworks that one writer serves."""
     served = [framework for framework in FRAMEWORKS if framework.launch == writer]
-    found = {launch_config(job) or "" for framework in served for job in jobs(framework)}
+    found = {launched(job) or "" for framework in served for job in jobs(framework)}
     assert len(found) >= 6
     return sorted(found)
 

@@ -30,7 +30,6 @@ from capplan.llm.core.training.job import (
     check_job,
     recompute_choices,
 )
-from capplan.llm.core.training.launch import launch_config
 from capplan.llm.core.training.memory import MemoryScope, bytes_per_parameter, estimate_memory
 from capplan.llm.core.training.objective import Objective
 from capplan.llm.core.training.parameters import adapter_parameters
@@ -43,7 +42,7 @@ from capplan.llm.read.catalogue import find_in_catalogue
 from capplan.specs.fitted import load_power_law
 from capplan.specs.rate_laws import load_rate_laws
 from tests.llm.core.fleet.fits import rented
-from tests.llm.core.training.training_cases import CALIBRATION, MACHINE, MEMORY, SPEC, TIME
+from tests.llm.core.training.training_cases import CALIBRATION, MACHINE, MEMORY, SPEC, TIME, launched
 
 
 def model(name: str = "llama-3-8b-instruct") -> Architecture:
@@ -659,7 +658,7 @@ def test_unknown_names_are_refused_with_the_known_ones() -> None:
 @pytest.mark.parametrize("name", [framework.name for framework in FRAMEWORKS if framework.launch])
 def test_a_configuration_holds_the_batch_and_the_length(name: str) -> None:
     asked = job(framework=find_framework(name), micro_batch=3, sequence_tokens=2047)
-    written = launch_config(asked)
+    written = launched(asked)
     assert written is not None
     assert "2047" in written
     assert "3" in written
@@ -675,14 +674,14 @@ def test_a_configuration_holds_the_batch_and_the_length(name: str) -> None:
     ],
 )
 def test_a_job_in_fp16_is_written_as_such(name: str, words: str) -> None:
-    written = launch_config(job(framework=find_framework(name), compute=Compute.FP16))
+    written = launched(job(framework=find_framework(name), compute=Compute.FP16))
     assert written is not None
     assert words in written
     assert "bf16" not in written
 
 
 def test_axolotl_loads_a_base_of_eight_bits_as_such() -> None:
-    written = launch_config(replace(adapted(Method.LORA, BaseFormat.INT8), framework=find_framework("axolotl")))
+    written = launched(replace(adapted(Method.LORA, BaseFormat.INT8), framework=find_framework("axolotl")))
     assert written is not None
     assert "load_in_8bit: true" in written
 
@@ -690,7 +689,7 @@ def test_axolotl_loads_a_base_of_eight_bits_as_such() -> None:
 def test_a_pipeline_of_torchtitan_gets_all_of_its_micro_batches_at_once() -> None:
     # torchtitan 0.3: the local batch is divided into pipeline micro-batches, of which 1F1B needs at least one a stage
     layout = TrainingLayout(gpus=8, pipeline=4)
-    written = launch_config(job(layout=layout, micro_batch=2, accumulation=16))
+    written = launched(job(layout=layout, micro_batch=2, accumulation=16))
     assert written is not None
     assert "--training.local_batch_size 32 " in written
     assert "--parallelism.pipeline_parallel_microbatch_size 2 " in written
@@ -747,9 +746,7 @@ def test_frameworks_share_only_what_they_can() -> None:
 def test_trainers_get_the_words_of_trls_scripts() -> None:
     # trl 1.16, ModelConfig and SFTConfig; transformers' OptimizerNames; nested quantisation is double quantisation
     trl = find_framework("trl")
-    written = launch_config(
-        replace(adapted(Method.QLORA, BaseFormat.NF4_DQ), optimizer=OptimizerRecipe.PAGED_ADAMW_8BIT)
-    )
+    written = launched(replace(adapted(Method.QLORA, BaseFormat.NF4_DQ), optimizer=OptimizerRecipe.PAGED_ADAMW_8BIT))
     assert written is not None
     for words in (
         "--load_in_4bit --use_bnb_nested_quant",
@@ -759,7 +756,7 @@ def test_trainers_get_the_words_of_trls_scripts() -> None:
     ):
         assert words in written
     assert "--gradient_checkpointing False" in written  # SFTConfig's default is True
-    full = launch_config(job(framework=trl, states=trl.states, recompute=Recompute.FULL))
+    full = launched(job(framework=trl, states=trl.states, recompute=Recompute.FULL))
     assert full is not None
     assert "--gradient_checkpointing True" in full
     assert "--dtype" not in full  # autocast keeps weights in fp32, TRL's default
@@ -777,7 +774,7 @@ def test_what_is_offloaded_is_written_for_every_framework() -> None:
         "megatron": "--optimizer-cpu-offload",
     }
     for name, expected in words.items():
-        written = launch_config(job(framework=find_framework(name), offloaded=frozenset({Offloaded.OPTIMIZER})))
+        written = launched(job(framework=find_framework(name), offloaded=frozenset({Offloaded.OPTIMIZER})))
         assert written is not None
         assert expected in written, name
 
@@ -787,7 +784,7 @@ def test_megatron_is_told_the_model() -> None:
     found = find_in_catalogue("qwen3-30b-a3b")
     assert found is not None
     megatron = find_framework("megatron")
-    written = launch_config(job(architecture=found.architecture, framework=megatron, states=megatron.states))
+    written = launched(job(architecture=found.architecture, framework=megatron, states=megatron.states))
     assert written is not None
     for words in (
         "--num-layers 48", "--hidden-size 2048", "--num-attention-heads 32", "--num-query-groups 4",
@@ -799,7 +796,7 @@ def test_megatron_is_told_the_model() -> None:
     # DeepSeek-V3's report: three dense layers before 58 of experts
     deepseek = find_in_catalogue("deepseek-v3")
     assert deepseek is not None
-    written = launch_config(job(architecture=deepseek.architecture, framework=megatron, states=megatron.states))
+    written = launched(job(architecture=deepseek.architecture, framework=megatron, states=megatron.states))
     assert written is not None
     assert f"--moe-layer-freq '[{','.join(['0'] * 3 + ['1'] * 58)}]'" in written
 
@@ -811,15 +808,13 @@ def test_servers_of_one_job_meet_at_the_first() -> None:
         "trl": "--machine_rank $NODE_RANK --main_process_ip $MASTER_ADDR",
     }
     for name, expected in words.items():
-        written = [
-            launch_config(job(framework=find_framework(name), layout=TrainingLayout(gpus=gpus))) for gpus in (8, 16)
-        ]
+        written = [launched(job(framework=find_framework(name), layout=TrainingLayout(gpus=gpus))) for gpus in (8, 16)]
         assert [expected in str(text) for text in written] == [False, True], name
 
 
 def test_deepspeed_shards_by_its_own_stages() -> None:
     deepspeed = find_framework("deepspeed")
-    written = launch_config(job(framework=deepspeed, states=deepspeed.states))
+    written = launched(job(framework=deepspeed, states=deepspeed.states))
     assert written is not None
     assert "distributed_type: DEEPSPEED" in written
     assert "zero_stage: 3" in written

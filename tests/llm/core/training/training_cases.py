@@ -1,16 +1,29 @@
 """Constants and machines for tests of training: round numbers near those of the literature, fitted to nothing."""
 
+from dataclasses import replace
+
 from capplan.core.gpus.spec import GpuSpec, PeakKind
 from capplan.core.numbers import Interval
 from capplan.llm.core.architecture import Architecture
 from capplan.llm.core.training.accuracy import TrainingCalibration, TrainingEvidence, Widths
 from capplan.llm.core.training.flops import attention_flops_per_token, matmul_parameters
 from capplan.llm.core.training.frameworks import Family
+from capplan.llm.core.training.job import TrainingJob
+from capplan.llm.core.training.launch import launch_config
 from capplan.llm.core.training.memory import MemoryConstants
 from capplan.llm.core.training.step_time import TimeConstants
 from capplan.llm.core.training.work import AttentionClass, CollectiveLink, ProductClass, TrainingGpu
+from capplan.llm.read.framework_forms import FRAMEWORK_FORMS
 
 GIB = 2**30
+FORMS = FRAMEWORK_FORMS.load()
+
+
+def launched(job: TrainingJob) -> str | None:
+    """Return the configuration that starts a job, by the shipped forms."""
+    config = launch_config(replace(job, framework=replace(job.framework, forms=FORMS)))
+    return config.text if config else None
+
 
 MEMORY = MemoryConstants(
     activations=dict.fromkeys(Family, 1.0),
