@@ -53,7 +53,9 @@ def parse_quantity(text: str, units: Mapping[str, float], *, what: str) -> float
     match = _QUANTITY.fullmatch(text)
     if match is None or match[2] not in units:
         known = ", ".join(unit for unit in units if unit)
-        raise UsageError(f"{what}: {text!r} is not a quantity; write a number and one of {known}.")
+        bare = match is not None and not match[2] and next((unit for unit in ("ms", "GiB") if unit in units), None)
+        such = f", such as {text.strip()}{bare}" if bare else ""
+        raise UsageError(f"{what}: {text!r} is not a quantity; write a number and one of {known}{such}.")
     value = float(match[1]) * units[match[2]]
     if value < 0:
         raise UsageError(f"{what}: {text!r} is negative; write a quantity of at least 0.")

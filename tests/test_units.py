@@ -21,6 +21,15 @@ def test_quantities_are_read_into_base_units(text: str, known: dict[str, float],
     assert units.parse_quantity(text, known, what="x") == pytest.approx(value)
 
 
+def test_a_bare_number_is_offered_with_its_unit() -> None:
+    with pytest.raises(UsageError, match="min, h, d, such as 20ms"):
+        units.parse_quantity("20", units.SECONDS, what="--max-latency")
+    with pytest.raises(UsageError, match=", such as 24GiB"):
+        units.parse_quantity("24", units.BYTES, what="--min-memory")
+    with pytest.raises(UsageError, match=r"d\.$"):
+        units.parse_quantity("5 parsecs", units.SECONDS, what="--max-latency")
+
+
 @pytest.mark.parametrize("text", ["80 gib", "GiB", "80 GHz", "", "1,5 GiB", "nan GiB"])
 def test_unknown_units_and_numbers_are_refused(text: str) -> None:
     with pytest.raises(UsageError, match="is not a quantity"):
