@@ -3,7 +3,10 @@
 They run in the environment that nox was started from (README, second command), so that nothing is installed twice.
 """
 
+import re
 import shutil
+import tomllib
+from itertools import chain
 from pathlib import Path
 
 import nox
@@ -54,6 +57,36 @@ def pythons(session: nox.Session) -> None:
     """Run the fast tests under each Python that capplan supports, in an environment of its own."""
     session.install("-q", "-c", "constraints.txt", "-e", ".[zoo,report,measure,sweep,serve,mcp,test]")
     session.run("python", "-m", "pytest", "-n", WORKERS, "-m", FAST, *session.posargs)
+
+
+@nox.session(python="3.11", venv_backend="venv", reuse_venv=True)
+def oldest(session: nox.Session) -> None:
+    """Run the fast tests with the oldest release of every dependency that pyproject.toml admits."""
+    session.install("-q", "-e", ".[test]")
+    session.install("-q", *oldest_releases(Path("pyproject.toml").read_text(encoding="utf-8")))
+    session.run("python", "-m", "pytest", "-n", WORKERS, "-m", FAST, *session.posargs)
+
+
+def oldest_releases(project: str) -> list[str]:
+    """Return the lower bounds of what capplan and its users' extras need as releases: torch>=2.9 as torch==2.9.*."""
+    tables = tomllib.loads(project)["project"]
+    users = ("zoo", "report", "measure", "sweep", "serve", "onnx")  # the library of the Hub is that of transformers
+    needs = chain(tables["dependencies"], *(tables["optional-dependencies"][name] for name in users))
+    bounds = [re.fullmatch(r"([\w.-]+)>=([\d.]+)", one) for one in needs]
+    return sorted({f"{found[1]}=={found[2]}.*" for found in bounds if found})
+
+
+@nox.session
+def advisories(session: nox.Session) -> None:
+    """Compare the pinned versions with the database of known vulnerabilities. Needs a network."""
+    session.install("-q", "pip-audit")
+    session.run("python", "-m", "pip_audit", "-r", "constraints.txt", "--no-deps", "--disable-pip")
+
+
+@nox.session
+def parts(session: nox.Session) -> None:
+    """Write what a release is installed with, its versions and licences, into dist/capplan.cdx.json."""
+    session.run("python", ".ci/parts.py", "dist/capplan.cdx.json")
 
 
 @nox.session
