@@ -14,9 +14,9 @@ import stat
 import sysconfig
 import time
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias
@@ -49,7 +49,9 @@ _TABLE_SIZE = 5
 _PARTIAL = (".capplan-", ".partial")
 """How the name of a file that is being written begins and ends."""
 _LONGEST_WRITE_S = 3600.0
-"""Age from which an unfinished file is one that nobody writes to any more. [s]"""
+"""Age from which an unfinished file is one that nobody writes to any more, whatever its lock says. [s]"""
+_LOCKED_WITHIN_S = 1.0
+"""Age from which a file that is being written is locked. [s]"""
 
 Stamp: TypeAlias = tuple[int, int, int] | None
 """What changes when a file does: its time of change [ns], size [bytes] and number; None where there is no file."""
@@ -141,30 +143,46 @@ def open_archive(path: Path) -> "zipfile.ZipFile":
 
 
 def write_file(path: Path, content: bytes, *, inputs: Iterable[Path] = (), force: bool = False) -> None:
-    """Write an answer to a file, so that it is seen whole or not at all.
+    """Write an answer to a file, as `write_files` does several."""
+    write_files({path: content}, inputs=inputs, force=force)
+
+
+def write_files(contents: Mapping[Path, bytes], *, inputs: Iterable[Path] = (), force: bool = False) -> None:
+    """Write answers to files, so that each is seen whole or not at all, and none where one of them cannot be written.
 
     A link is followed and its target replaced. A device, a pipe or an open descriptor such as `/dev/stdout` is
     written in place. An existing file keeps its permissions.
 
     Args:
-        path: where the answer goes.
-        content: the whole answer.
-        inputs: files that the answer was made from; none of them is ever overwritten.
+        contents: the whole answers, by where they go.
+        inputs: files that the answers were made from; none of them is ever overwritten.
         force: replace an existing file whatever it holds.
 
     Raises:
-        UsageError: the file is an input, holds something else than an older answer of the same kind, or cannot be
+        UsageError: a file is an input, holds something else than an older answer of the same kind, or cannot be
             written.
     """
-    refuse_input(path, inputs)
+    sources, steps = tuple(inputs), list[tuple[Path, Callable[[], object]]]()
+    with contextlib.ExitStack() as staged:
+        for path, content in contents.items():
+            refuse_input(path, sources)
+            with _worded(path):
+                target = _follow(path)
+                if _is_in_place(target):
+                    steps.append((path, partial(_write_in_place, target, content)))
+                    continue
+                if not force:
+                    _refuse_other(path, target, content)
+                steps.append((path, staged.enter_context(_staged(target, content))))
+        for path, commit in steps:
+            with _worded(path):
+                commit()
+
+
+@contextlib.contextmanager
+def _worded(path: Path) -> Iterator[None]:
     try:
-        target = _follow(path)
-        if _is_in_place(target):
-            _write_in_place(target, content)
-            return
-        if not force:
-            _refuse_other(path, target, content)
-        replace_whole(target, content)
+        yield
     except OSError as error:
         raise UsageError(f"cannot write {path}: {error.strerror or error}.") from error
 
@@ -186,38 +204,67 @@ def replace_whole(path: Path, content: bytes) -> None:
     Raises:
         OSError: the folder is missing, full or read-only; what the file held before is kept.
     """
+    with _staged(path, content) as commit:
+        commit()
+
+
+@contextlib.contextmanager
+def _staged(path: Path, content: bytes) -> Iterator[Callable[[], object]]:
+    """Write a neighbour of a file, locked while its writer lives, and return what puts it in the file's place."""
     _remove_litter(path.parent)
     temporary = path.parent / f"{_PARTIAL[0]}{secrets.token_hex(8)}{_PARTIAL[1]}"
     # the system itself applies the umask here: to read it, os.umask must change it for all threads of the process
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0), 0o666)
     try:
         with os.fdopen(descriptor, "wb") as stream:
+            _lock(descriptor)
             stream.write(content)
             stream.flush()
             os.fsync(stream.fileno())
-        with contextlib.suppress(FileNotFoundError):
-            temporary.chmod(stat.S_IMODE(path.stat().st_mode))
-        temporary.replace(path)
+            if os.name == "nt":  # Windows renames no file that is open
+                stream.close()
+            with contextlib.suppress(FileNotFoundError):
+                temporary.chmod(stat.S_IMODE(path.stat().st_mode))
+            yield partial(temporary.replace, path)
     finally:
         temporary.unlink(missing_ok=True)
 
 
-@cache
 def keep_whole(path: Path, content: bytes) -> None:
     """Put a file in the place of an older one in one step, in a folder that is made where it lacks."""
-    try:
+    with _worded(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         replace_whole(path, content)
-    except OSError as error:
-        raise UsageError(f"cannot write {path}: {error.strerror or error}.") from error
 
 
+@cache
 def _remove_litter(folder: Path) -> None:
     """Remove, once in a process, what earlier ones that were killed left unfinished in a folder."""
     with contextlib.suppress(OSError):
         for path in folder.glob("*".join(_PARTIAL)):
-            if time.time() - path.stat().st_mtime > _LONGEST_WRITE_S:
+            age_s = time.time() - path.stat().st_mtime
+            if age_s > _LONGEST_WRITE_S or (age_s > _LOCKED_WITHIN_S and _is_left(path)):
                 path.unlink()
+
+
+def _is_left(path: Path) -> bool:
+    """Return True if no process writes to an unfinished file any more, as far as locks say it."""
+    descriptor = os.open(path, os.O_WRONLY | getattr(os, "O_CLOEXEC", 0))
+    try:
+        return _lock(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _lock(descriptor: int) -> bool:
+    """Lock a file until it is closed; False if another process has locked it, and where files cannot be locked."""
+    try:
+        import fcntl  # noqa: PLC0415 - Windows lacks it
+
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except (ImportError, OSError):
+        return False
+    return True
 
 
 @contextlib.contextmanager

@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from capplan import files
 from capplan.errors import UsageError
-from capplan.files import replace_whole, working_folder, write_file
+from capplan.files import keep_whole, replace_whole, working_folder, write_file, write_files
 
 PLAN = json.dumps({"schema_version": 1, "model": "a", "fits": []}).encode()
 OTHER_PLAN = json.dumps({"schema_version": 1, "model": "b", "fits": [1], "job": None}).encode()
@@ -41,6 +42,53 @@ def test_what_a_killed_writer_left_is_removed_by_a_later_process(tmp_path: Path)
         os.utime(path, (time.time() - 7200, time.time() - 7200))
     write_file(tmp_path / "plan.json", PLAN)
     assert {each.name for each in tmp_path.iterdir()} == {"plan.json", new.name, other.name}
+
+
+def test_an_unfinished_file_stays_while_its_writer_lives_and_goes_at_once_when_it_was_killed(tmp_path: Path) -> None:
+    program = (
+        "import sys, time; from pathlib import Path; from capplan import files\n"
+        "with files._staged(Path(sys.argv[1]), b'half'): print('written', flush=True); time.sleep(60)"
+    )
+    writer = subprocess.Popen(
+        [sys.executable, "-c", program, str(tmp_path / "plan.json")], stdout=subprocess.PIPE, text=True
+    )
+    try:
+        assert writer.stdout is not None
+        assert writer.stdout.readline() == "written\n"
+        (unfinished,) = tmp_path.iterdir()
+        os.utime(unfinished, (time.time() - 5, time.time() - 5))
+        files._remove_litter.cache_clear()
+        write_file(tmp_path / "other.json", PLAN)
+        assert unfinished.exists()
+    finally:
+        writer.kill()
+        writer.communicate()
+    files._remove_litter.cache_clear()
+    write_file(tmp_path / "other.json", OTHER_PLAN)
+    assert [path.name for path in tmp_path.iterdir()] == ["other.json"]
+
+
+def test_of_several_files_none_is_replaced_where_one_cannot_be(tmp_path: Path) -> None:
+    good, kept = tmp_path / "plan.json", tmp_path / "notes.txt"
+    good.write_bytes(PLAN)
+    kept.write_text("something else")
+    with pytest.raises(UsageError, match="holds something else"):
+        write_files({good: OTHER_PLAN, kept: OTHER_PLAN})
+    assert good.read_bytes() == PLAN
+    with pytest.raises(UsageError, match="cannot write"):
+        write_files({good: OTHER_PLAN, tmp_path / "missing" / "plan.json": OTHER_PLAN})
+    assert good.read_bytes() == PLAN
+    write_files({good: OTHER_PLAN, tmp_path / "copy.json": OTHER_PLAN})
+    assert good.read_bytes() == (tmp_path / "copy.json").read_bytes() == OTHER_PLAN
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["copy.json", "notes.txt", "plan.json"]
+
+
+def test_a_file_that_was_removed_is_kept_again(tmp_path: Path) -> None:
+    path = tmp_path / "kept" / "rows.csv"
+    keep_whole(path, PLAN)
+    path.unlink()
+    keep_whole(path, PLAN)
+    assert path.read_bytes() == PLAN
 
 
 def test_a_writer_leaves_the_umask_of_other_threads_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

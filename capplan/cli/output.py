@@ -20,7 +20,7 @@ import typer
 from typer.main import get_command
 
 from capplan.errors import UsageError
-from capplan.files import is_file, refuse_input, write_file
+from capplan.files import is_file, refuse_input, write_files
 from capplan.printable import printable
 from capplan.report.sections import Format as Format  # noqa: PLC0414 - commands take it from here
 from capplan.wording import as_options
@@ -109,7 +109,7 @@ def emit(content: str, *, output: Path | None) -> None:
     if output is None:
         _write_to_stdout(printable(as_options(content)))
     else:
-        write_atomically(output, printable(as_options(content)).encode())
+        write_atomically({output: printable(as_options(content)).encode()})
 
 
 def emit_coloured(lines: "Sequence[Line]") -> None:
@@ -213,10 +213,10 @@ def _nearest_ascii(error: UnicodeError) -> tuple[str, int]:
     return "".join(_NEAREST.get(character) or f"\\u{ord(character):04x}" for character in lost), error.end
 
 
-def write_atomically(path: Path, content: bytes) -> None:
-    """Write a file whole or not at all, under the rules of `capplan.files` and what the command line allows."""
+def write_atomically(contents: Mapping[Path, bytes]) -> None:
+    """Write files whole, all or none, under the rules of `capplan.files` and what the command line allows."""
     allowed = allowance()
-    write_file(path, content, inputs=allowed.inputs, force=allowed.force)
+    write_files(contents, inputs=allowed.inputs, force=allowed.force)
 
 
 def warn(message: str) -> None:

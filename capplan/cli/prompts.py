@@ -229,8 +229,7 @@ def _ask(verb: Verb[Any, Any], values: Mapping[str, Any], writing: Writing) -> N
     answers = [verb.answer(question, context) for question in asked]
     write_answers(verb, answers, question, writing=writing, look=look)
     if verb.files is not None:
-        for path, content in verb.files(answers, question).items():
-            write_atomically(path, content)
+        write_atomically(verb.files(answers, question))
     conclude([verb.outcome(answer) for answer in answers])
 
 
@@ -239,7 +238,7 @@ def write_answers(verb: Verb[Any, Any], answers: Sequence[Any], question: Any, *
     content = verb.write(answers, question, look)
     if isinstance(content, bytes):
         assert writing.output is not None  # such a format is refused without a file
-        return write_atomically(writing.output, content)
+        return write_atomically({writing.output: content})
     if not isinstance(content, str):
         from capplan.report.text.styled import plain_text
 

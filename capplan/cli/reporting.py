@@ -61,9 +61,10 @@ def write_files(outputs: Sequence[Path], write: Callable[[str], str | bytes], *,
     if not outputs:
         content = write(_to_stdout(verb))
         emit(content if isinstance(content, str) else content.decode(), output=None)
-    contents = [write(path.suffix.lower().removeprefix(".")) for path in outputs]
-    for path, content in zip(outputs, contents, strict=True):
-        write_atomically(path, content if isinstance(content, bytes) else printable(as_options(content)).encode())
+    made = {path: write(path.suffix.lower().removeprefix(".")) for path in outputs}
+    write_atomically(
+        {path: one if isinstance(one, bytes) else printable(as_options(one)).encode() for path, one in made.items()}
+    )
 
 
 def check_outputs(outputs: Sequence[Path], *, force: bool, verb: Verb[Any, Any]) -> list[Path]:

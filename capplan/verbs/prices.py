@@ -9,6 +9,7 @@ from msgspec import Meta
 
 from capplan.core.gpus.prices import OPTIONAL_QUOTE_COLUMNS, QUOTE_COLUMNS, PriceTier, Term
 from capplan.errors import UnknownNameError, UsageError
+from capplan.files import read_file
 from capplan.report.text.gpus import PriceGroup
 from capplan.verbs.statement.contract import Context, Effort, Look, Outcome, Verb, laid_out_by
 from capplan.verbs.statement.fields import Name, OwnSpecs
@@ -209,11 +210,11 @@ def answer_price_import(question: PriceImportQuestion, _context: Context) -> "Im
         reasons = "; ".join(map(str, imported.left_out[:_MOST_REASONS]))
         raise UsageError(f"{question.table}: holds no row that could be taken{f' ({reasons})' if reasons else ''}.")
     folder = question.output / "prices"
-    taken = [folder / name for name in imported.files if (folder / name).exists()]
-    if taken:
-        raise UsageError(f"{taken[0]} exists and is kept; remove it or choose another folder.")
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        for name, text in imported.files.items():
+            if (folder / name).exists() and read_file(folder / name) != text.encode():  # equal ones are of a killed run
+                raise UsageError(f"{folder / name} exists and is kept; remove it or choose another folder.")
     except OSError as error:
         raise UsageError(f"cannot write into {question.output}: {error.strerror or error}.") from error
     return imported

@@ -25,12 +25,38 @@ pytestmark = pytest.mark.slow
 ROUNDS = int(os.environ.get("CAPPLAN_FAULTS", "1"))
 CAPPLAN = [sys.executable, "-m", "capplan"]
 
+JOB = Path(__file__).parents[2] / "examples" / "nightly-job.load.yaml"
+
+
+def _log_beside(trace: Path) -> Path:
+    """Return a request log of an hour, in the form of OpenAI's usage."""
+    lines = [
+        {"created": 1790000000 + 7 * i, "model": "m", "usage": {"prompt_tokens": 100, "completion_tokens": 50}}
+        for i in range(500)
+    ]
+    log = trace.with_name("log.jsonl")
+    log.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return log
+
+
 ANSWERS: dict[str, Callable[[Path, Path], list[str]]] = {
     "plan.json": lambda trace, path: ["plan", str(trace), "--gpu", "l4", "--batch", "8", "-o", str(path)],
     "plan.csv": lambda trace, path: ["plan", str(trace), "--gpu", "l4", "--batch", "8", "-o", str(path)],
     "copy.trace.json.gz": lambda trace, path: ["trace", str(trace), "-o", str(path)],
     "analysis.md": lambda trace, path: ["analyze", str(trace), "-o", str(path)],
     "live.svg": lambda trace, path: ["memory", str(trace), "--plot", str(path)],
+    "report.html": lambda trace, path: [
+        "report",
+        str(trace),
+        "--load",
+        str(JOB),
+        "--gpu",
+        "l4",
+        "--force",
+        "-o",
+        str(path),
+    ],
+    "load.yaml": lambda trace, path: ["load", "--from-logs", str(_log_beside(trace)), "-o", str(path)],
 }
 """A command for each kind of file that is written."""
 
@@ -43,7 +69,9 @@ def leftovers(folder: Path, *known: str) -> list[str]:
     return sorted(each.name for each in folder.iterdir() if each.name not in known)
 
 
-@pytest.mark.parametrize("name", ["plan.json", pytest.param("copy.trace.json.gz", marks=pytest.mark.nightly)])
+@pytest.mark.parametrize(
+    "name", mostly_nightly(["plan.json", "copy.trace.json.gz", "report.html", "load.yaml"], daily=["plan.json"])
+)
 def test_an_answer_killed_at_any_moment_is_old_or_new_and_whole(name: str, net_trace: Path, tmp_path: Path) -> None:
     path = tmp_path / name
     words = ANSWERS[name](net_trace, path)
@@ -58,7 +86,28 @@ def test_an_answer_killed_at_any_moment_is_old_or_new_and_whole(name: str, net_t
         process.kill()
         process.wait(timeout=300)
         assert path.read_bytes() == whole
-    assert [each for each in leftovers(tmp_path, name) if not each.endswith(".partial")] == []
+    time.sleep(1.1)  # a file that is younger may be of a writer that has not locked it yet
+    assert run(words).returncode == 0
+    assert leftovers(tmp_path, name) == []
+
+
+def test_an_import_that_was_killed_is_finished_by_the_next(tmp_path: Path) -> None:
+    table = tmp_path / "quotes.csv"
+    rows = "".join(f"l4,on-demand,provider{i},0.{i + 10},2026-11-01\n" for i in range(30))
+    table.write_text(f"gpu,term,provider,price,date\n{rows}")
+    words = ["prices", "import", str(table), "-o", str(tmp_path / "specs")]
+    assert run(words).returncode == 0
+    files = sorted((tmp_path / "specs" / "prices").iterdir())
+    contents = [path.read_bytes() for path in files]
+    assert len(files) == 30
+    for path in files[10:]:  # as a kill between two renames leaves it
+        path.unlink()
+    assert run(words).returncode == 0
+    assert [path.read_bytes() for path in files] == contents
+    files[0].write_bytes(b"quotes: []\n")
+    refused = run(words)
+    assert refused.returncode == 2
+    assert "exists and is kept" in refused.stderr
 
 
 def test_the_cache_survives_kills(tmp_path: Path) -> None:
