@@ -81,6 +81,7 @@ def parse_run(row: Mapping[str, str], *, file: str, line: int) -> MeasuredRun:
     values = _values(row) if energy is None or energy.is_timed else {}
     if not values and energy is None:
         raise UnreadableRowError("nothing was measured: ttft_ms, tpot_ms and output_tokens_per_s are empty")
+    noted = _POWER_LIMIT.search(row.get("note", ""))
     sampling = row.get("sampling", "") or Sampling.GREEDY.value
     if sampling not in tuple(Sampling):
         raise UnreadableRowError(f"sampling is {sampling!r}; known are {', '.join(Sampling)}")
@@ -108,7 +109,7 @@ def parse_run(row: Mapping[str, str], *, file: str, line: int) -> MeasuredRun:
         publisher=publisher(row),
         year=_year(row),
         receive_interval=_receive_interval(row),
-        power_limit_w=_power_limit_w(row),
+        power_limit_w=_number(row, "power_limit_w") or (float(noted[1]) if noted else None),
         speculation=_format(row, "speculation"),
         file=file,
         line=line,
@@ -184,19 +185,15 @@ def _year(row: Mapping[str, str]) -> int | None:
 
 
 def _receive_interval(row: Mapping[str, str]) -> int | None:
-    """Return how often the engine was set to look for requests: as the row or else its publisher's script states it."""
+    """Return how often an engine looks for requests, as the row or its script states it; None for the engine's default.
+
+    InferenceX's scripts of DeepSeek-R1 on B200 and B300 set `--scheduler-recv-interval` to 10 steps, and to 30 from 16
+    clients on (benchmarks/dsr1_fp4_b200_docker.sh and dsr1_fp8_b200_docker.sh, read 2026-11-27 in a copy of
+    InferenceMAX); those of other GPUs set nothing.
+    """
     if stated := _number(row, "receive_interval"):
         return int(stated)
-    return published_receive_interval(row, clients=_number(row, "concurrency"))
-
-
-def published_receive_interval(row: Mapping[str, str], *, clients: float | None) -> int | None:
-    """Return how often SGLang looks for requests in InferenceX's scripts, None for the engine's default of every step.
-
-    Those of DeepSeek-R1 on B200 and B300 set `--scheduler-recv-interval` to 10 steps, and to 30 from 16 clients on
-    (benchmarks/dsr1_fp4_b200_docker.sh and dsr1_fp8_b200_docker.sh, read 2026-11-27 in a copy of InferenceMAX); those
-    of other GPUs set nothing.
-    """
+    clients = _number(row, "concurrency")
     is_script = publisher(row) == "InferenceX" and row.get("engine", "").lower() == "sglang"
     if not is_script or clients is None or not row.get("model", "").startswith("deepseek-r1"):
         return None
@@ -207,12 +204,6 @@ def published_receive_interval(row: Mapping[str, str], *, clients: float | None)
 
 _MANY_CLIENTS = 16
 _POWER_LIMIT = re.compile(r"\bpower limit (\d+(?:\.\d+)?) W\b")
-
-
-def _power_limit_w(row: Mapping[str, str]) -> float | None:
-    """Return the power limit that was set on each GPU: as its column states it, else as its note does. [W]"""
-    noted = _POWER_LIMIT.search(row.get("note", ""))
-    return _number(row, "power_limit_w") or (float(noted[1]) if noted else None)
 
 
 def _positive(row: Mapping[str, str], name: str) -> float:
@@ -265,7 +256,7 @@ def _requests(row: Mapping[str, str], serving: Serving) -> float | None:
     if stated or serving is not Serving.OFFLINE:
         return stated
     lengths = (_positive(row, "input_len"), _positive(row, "output_len"))
-    return published_requests(row.get("source", ""), lengths=lengths)
+    return _TENSORRT_LLM_REQUESTS.get(lengths) if row.get("source", "").startswith(_TENSORRT_LLM) else None
 
 
 def _serving(row: Mapping[str, str], *, clients: float | None, rate_per_s: float | None) -> Serving:
@@ -303,16 +294,6 @@ _TENSORRT_LLM_REQUESTS: dict[tuple[float, float], float] = {
 """Requests of an offline run by prompt and answer [tokens], from the section on preparing a data set of
 TensorRT-LLM's performance overview; the last row is that of the page since 1.2 (NVIDIA/TensorRT-LLM@03e27c7d), the
 others are quoted from memory, not read again."""
-
-
-def published_requests(source: str, *, lengths: tuple[float, float]) -> float | None:
-    """Return how many requests an offline run of a published table had, None where that is not known.
-
-    Args:
-        source: Where the run was published, as the row states it.
-        lengths: Mean prompt and answer. [tokens]
-    """
-    return _TENSORRT_LLM_REQUESTS.get(lengths) if source.startswith(_TENSORRT_LLM) else None
 
 
 ENERGY_COLUMNS = frozenset({"model", "gpu", "engine", "task", "max_num_seqs", "avg_batch", "avg_output_tokens", "gpus"})

@@ -13,7 +13,7 @@ from capplan.llm.core.serving.asked import Speculation
 from capplan.llm.core.sharding import Sharding
 from capplan.llm.core.timing.calibration import KernelClass
 from capplan.llm.core.timing.machine import peak_kind
-from capplan.llm.core.timing.work import CLASSES, ExpertProduct, Kernels, Load, experts_touched, step_work
+from capplan.llm.core.timing.work import CLASSES, Kernels, Load, experts_touched, step_work
 
 _FP8_EXPERT_ROWS = 64.0
 """Rows of the tile in which grouped fp8 products multiply what an expert was sent, however little it is: the default
@@ -148,7 +148,10 @@ def card_works(kernels: Kernels, gpu: GpuSpec, load: Load, time_s: FloatArray) -
     padding = np.array(work.padding)
     for index, item in enumerate(kernels.experts, start=len(kernels.products)):
         if item.kernel_class is KernelClass.MOE_FP8:
-            tiles = [_tile_padding(item, float(tokens) * kernels.data_parallel) for tokens in load.tokens]
+            # By what factor whole tiles multiply the FLOPs of a grouped product.
+            tokens = load.tokens * kernels.data_parallel
+            touched = experts_touched(experts=item.experts, per_token=item.per_token, tokens=tokens)
+            tiles = _FP8_EXPERT_ROWS * touched / np.maximum(tokens * item.per_token, 1e-9)
             padding[:, index] = np.maximum(padding[:, index], tiles)
     by_kernel, traffic_bytes = work.flops * padding * work.count, work.traffic_bytes * work.count
     unpacked = sum(
@@ -172,12 +175,6 @@ def card_works(kernels: Kernels, gpu: GpuSpec, load: Load, time_s: FloatArray) -
             )
         )
     return works
-
-
-def _tile_padding(item: ExpertProduct, tokens: float) -> float:
-    """Return by what factor whole tiles multiply the FLOPs of a grouped product."""
-    touched = float(experts_touched(experts=item.experts, per_token=item.per_token, tokens=tokens))
-    return _FP8_EXPERT_ROWS * touched / max(tokens * item.per_token, 1e-9)
 
 
 def serving_energy(

@@ -18,6 +18,7 @@ _WORDS = {
     Novelty.NETWORK: "an exchange between servers in every layer",
     Novelty.RELEASE: "this release of the engine",
     Novelty.ENGINE: "loads of this engine",
+    Novelty.OLDER: "a release of the engine as old as this",
 }
 _USUAL = {
     frozenset[Novelty](): "model and GPU measured in other settings",
@@ -46,7 +47,7 @@ class ServingEvidence:
     def __str__(self) -> str:
         if self.is_measured_here:
             return "calibrated with a measured run of this deployment"
-        novelties = self.novelties - {Novelty.OWNER}
+        novelties = self.novelties & set(_WORDS)
         if novelties in _USUAL:
             return _USUAL[novelties]
         words = [_WORDS[novelty] for novelty in Novelty if novelty in novelties]
@@ -116,8 +117,8 @@ def evidence_of(
         found.add(Novelty.ENGINE)
     elif segment == "consumer" or (vendor != "NVIDIA" and segment == "workstation"):
         found.add(Novelty.OWNER)
-    if is_under_load and _is_outside(release, calibration.measured_releases.get(pair_name(architecture, engine), ())):
-        found.add(Novelty.RELEASE)
+    if is_under_load:
+        found |= _outside(release, calibration.measured_releases.get(pair_name(architecture, engine), ()))
     if pair_name(model, engine) not in calibration.measured_pairs:
         found.add(Novelty.MODEL)
     known = {kernel for kernel, where in run if not is_known_gpu or where == architecture}
@@ -126,12 +127,14 @@ def evidence_of(
     return ServingEvidence(frozenset(found))
 
 
-def _is_outside(release: tuple[int, ...] | None, measured: Sequence[str]) -> bool:
-    """Return True if a release is older than the oldest that was measured, or newer than the newest."""
+def _outside(release: tuple[int, ...] | None, measured: Sequence[str]) -> set[Novelty]:
+    """Return on which side of the oldest and the newest release that were measured a release lies."""
     if release is None or not measured:
-        return False
+        return set()
     oldest, newest = (parse_version(text) for text in measured)
-    return release < oldest or release[: len(newest)] > newest[: len(release)]
+    if release < oldest:
+        return {Novelty.OLDER}
+    return {Novelty.RELEASE} if release[: len(newest)] > newest[: len(release)] else set()
 
 
 def interval(value: float, *, width: Width, evidence: ServingEvidence, adjustment: Adjustment) -> Interval:

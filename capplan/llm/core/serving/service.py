@@ -50,12 +50,11 @@ class ServedDeployment:
             times = times.scaled(self.time_factor)
         cap = self.machine.cap
         times = times if cap is None else times.scaled(self._slowdown(cap, load, table, times))
-        return times if self.drafter is None else replace(times, drafter_s=self._prompt_drafter_s(load))
-
-    def _prompt_drafter_s(self, load: Load) -> FloatArray:
-        """Return the time in which the drafter reads the prompts of steps, so that its cache holds them. [s]"""
+        if self.drafter is None:
+            return times
+        # The drafter reads the prompts of steps, so that its cache holds them.
         prompts = replace(load, decoding=np.zeros_like(load.decoding), drafted=0.0)
-        return np.where(load.prefilled > 0, self.drafter_pass_s(prompts), 0.0)
+        return replace(times, drafter_s=np.where(load.prefilled > 0, self.drafter_pass_s(prompts), 0.0))
 
     def drafter_pass_s(self, load: Load) -> FloatArray:
         """Compute the time of passes of the drafter, each in one stage's share of a step. [s]
@@ -328,9 +327,10 @@ def loop_times(service: ServedDeployment, demand: Demand, *, clients: float) -> 
     step.
     """
     scheduling, count = service.scheduling, max(1, round(clients))
+    waves = int(WAVES) if demand.counts_burst else max(int(WAVES), ceil(_STEADY_REQUESTS / count))
     loop = ClosedLoop(
         clients=count,
-        requests=_requests_of(demand, count),
+        requests=count * waves if demand.requests is None else max(count, round(demand.requests)),
         cv=demand.cv,
         input_len=demand.prefill_len,
         output_len=max(1.0, demand.output_len / demand.tokens_per_step),
@@ -346,12 +346,6 @@ def loop_times(service: ServedDeployment, demand: Demand, *, clients: float) -> 
     )
     times = simulate(loop, step_seconds(service, demand))
     return replace(times, lone_ttft_s=lone_ttft_s(service, demand))
-
-
-def _requests_of(demand: Demand, clients: int) -> int:
-    if demand.requests is not None:
-        return max(clients, round(demand.requests))
-    return clients * (int(WAVES) if demand.counts_burst else max(int(WAVES), ceil(_STEADY_REQUESTS / clients)))
 
 
 def offline(service: ServedDeployment, demand: Demand) -> ServingTimes:

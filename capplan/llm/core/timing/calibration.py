@@ -179,8 +179,9 @@ class Novelty(StrEnum):
     """What of a question lies outside of what was measured, nearest first within the model, the GPU and the engine.
 
     `FORMAT` is a class of kernels that no run exercised in the engine, `NETWORK` an exchange between servers in every
-    layer. `RELEASE` is a release of an engine outside those that were measured, `ENGINE` an engine under no load.
-    `OWNER` is a card that stands in machines of its owners, whose lanes, power limits and builds nobody states.
+    layer. `RELEASE` is a release of an engine newer than those that were measured, `OLDER` one that is older, `ENGINE`
+    an engine under no load. `OWNER` is a card that stands in machines of its owners, whose lanes, power limits and
+    builds nobody states.
     """
 
     MODEL = "model"
@@ -191,13 +192,14 @@ class Novelty(StrEnum):
     NETWORK = "network"
     RELEASE = "release"
     ENGINE = "engine"
+    OLDER = "older"
     OWNER = "owner"
 
 
 DISTANCES: Mapping[str, tuple[Novelty, ...]] = {
     "model": (Novelty.MODEL, Novelty.FORMAT),
     "hardware": (Novelty.GPU, Novelty.ARCHITECTURE, Novelty.VENDOR, Novelty.NETWORK),
-    "software": (Novelty.RELEASE, Novelty.ENGINE),
+    "software": (Novelty.RELEASE, Novelty.ENGINE, Novelty.OLDER),
     "place": (Novelty.OWNER,),
 }
 """Novelties that follow one another from near to far; of each row the farthest counts."""
@@ -221,6 +223,7 @@ class Width:
     network: float = 1.0
     release: float = 1.0
     engine: float = 1.0
+    older: float = 1.0
     owner: float = 1.0
     within: float = 1.2
 

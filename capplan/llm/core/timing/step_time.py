@@ -197,6 +197,8 @@ def step_table(kernels: Kernels, load: Load, *, machine: Machine, layout: Consta
         columns.append(_host_columns(kernels.host, load, machine, machine.host))
     compute_s, memory_s, count = (np.concatenate([part[item] for part in columns], axis=-1) for item in range(3))
     kernel_class = np.concatenate([part[3] for part in columns])
+    names = [factor_name(engine, machine.architecture, CLASSES[index]) for index in kernel_class]
+    places = [layout.factor_place(name) for name in names]
     one = np.ones_like(load.tokens)
     shares = not {KernelClass.GGML_16, KernelClass.GGML_NARROW} & kernel_classes(kernels)
     return StepTable(
@@ -216,7 +218,7 @@ def step_table(kernels: Kernels, load: Load, *, machine: Machine, layout: Consta
         narrow=float(machine.narrow_memory and shares) * one,
         foreign=float(machine.vendor != "NVIDIA" and shares) * one,
         engine=np.full(one.shape, layout.engines.index(engine)),
-        factor=np.broadcast_to(_factor_places(kernel_class, machine.architecture, layout, engine), count.shape),
+        factor=np.broadcast_to(np.array(places), count.shape),
         fixed=np.full(one.shape, layout.factor_place(fixed_name(engine, machine.vendor, machine.architecture))),
     )
 
@@ -248,10 +250,6 @@ def _host_columns(kernels: Kernels, load: Load, machine: Machine, host: HostCpu)
     rate = np.where(copied, host.link_bytes_per_s, host.bandwidth_bytes_per_s)
     own_s = work.flops / host.flops_per_s if host.flops_per_s else compute_s
     return np.where(copied, compute_s, own_s), memory_s * machine.bandwidth_bytes_per_s / rate, count, classes
-
-
-def _factor_places(kernel_class: IntArray, architecture: str, layout: ConstantsVector, engine: str) -> IntArray:
-    return np.array([layout.factor_place(factor_name(engine, architecture, CLASSES[index])) for index in kernel_class])
 
 
 def stack(tables: Sequence[StepTable]) -> StepTable:

@@ -315,8 +315,10 @@ def experts_touched(*, experts: float, per_token: float, tokens: FloatArray | fl
 
 def step_work(kernels: Kernels, load: Load) -> StepWork:
     """Count FLOPs and bytes by kernel and step."""
+    # Stages of a pipeline that hold sequences: one each, all of them from one sequence a pass on.
+    busy_stages = np.clip(load.decoding * kernels.pipeline_parallel, 1.0, float(kernels.pipeline_parallel))
     columns = [
-        *(_product(item, load, _busy_stages(kernels, load)) for item in kernels.products),
+        *(_product(item, load, busy_stages) for item in kernels.products),
         *(_experts(item, load, kernels.data_parallel) for item in kernels.experts),
         *(_decode(item, load) for item in kernels.attentions),
         *(_prefill(item, load) for item in kernels.attentions),
@@ -367,12 +369,6 @@ _ARITHMETIC = {
 
 
 _Column = tuple[FloatArray, FloatArray, FloatArray]
-
-
-def _busy_stages(kernels: Kernels, load: Load) -> FloatArray:
-    """Return how many stages of a pipeline hold sequences: a stage each, all of them from one sequence a pass on."""
-    stages = float(kernels.pipeline_parallel)
-    return np.clip(load.decoding * stages, 1.0, stages)
 
 
 def _product(item: Product, load: Load, busy_stages: FloatArray) -> _Column:
