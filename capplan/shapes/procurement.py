@@ -15,7 +15,6 @@ from capplan.core.serving.load import Service
 from capplan.core.serving.response import PCIE, Candidate, HostLimit, PowerCurve, SpeedTier
 from capplan.core.serving.servers import concurrency, months_until_exhausted
 from capplan.shapes.shape import Shape, figure, reads
-from capplan.shapes.types import PlannedFit
 
 if TYPE_CHECKING:
     from capplan.shapes.types import OptionRow
@@ -23,21 +22,28 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class DecidedOption:
-    """An option of a decision, and the plan's estimate of its GPU at the batch that it runs.
+    """An option of a decision, and what is known of its GPU at the batch that it runs.
 
-    `rank` counts the options with a price, the best first; `speed` is how well that estimate is known.
+    `rank` counts the options with a price, the best first; `speed` and `reason` are how well its speed is known.
     """
 
     option: ProcurementOption
     answer: Answer
-    estimate: PlannedFit
     rank: int | None
     speed: SpeedTier
+    reason: str
+    usable_bytes: float | None
 
     @property
     def candidate(self) -> Candidate:
         """Return the GPU with its estimates."""
         return self.option.sizing.capacity.candidate
+
+    @property
+    def memory_bytes(self) -> Interval:
+        """Return the memory of one process at the batch that is run. [bytes]"""
+        largest = self.option.operating_point.largest_batch
+        return next(point.memory_bytes for point in self.candidate.points if point.batch == largest)
 
     @property
     def price(self) -> Price | PurchasePrice | None:
@@ -188,7 +194,7 @@ _OFFER = (
 )
 _EVIDENCE = (
     figure("speed_tier", reads(str, lambda row: row.speed.value)),
-    figure("speed_evidence", "estimate.evidence_reason"),
+    figure("speed_evidence", "reason"),
     figure("concerns", reads(tuple[str, ...],
         lambda row: tuple(concern.value for concern in row.answer.standards.concerns(row.option)))),
     figure("certain_fit", reads(bool, lambda row: row.answer.standards.fits_certainly(row.option))),
@@ -203,7 +209,7 @@ _EVIDENCE = (
 _SPEED = (
     figure("batch", "option.operating_point.largest_batch"),
     figure("rate_per_gpu_per_s", "option.operating_point.rate_per_s"),
-    figure("batch_latency_s", reads(Interval, lambda row: row.estimate.latency_s.interval)),
+    figure("batch_latency_s", reads(Interval, lambda row: row.option.sizing.batch_latency_s)),
     figure("finish_s", "option.finish_s", "how long the fleet takes for one run; null for a service"),
     figure("host_limit", "host.name", "what limits how fast the host feeds one GPU"),
     figure("host_per_s", "host.rate_per_s", "what that feeds to one GPU at most"),
@@ -260,8 +266,8 @@ _STATED = (
     figure("stated_cost_usd_per_year", "stated.cost_per_year"),
 )
 _MEMORY = (
-    figure("memory_bytes", "estimate.memory.total_bytes", "of one process at the batch that is run"),
-    figure("usable_bytes", "estimate.memory.usable_bytes"),
+    figure("memory_bytes", "memory_bytes", "of one process at the batch that is run"),
+    figure("usable_bytes"),
 )
 _POWER = (
     figure("tdp_w", "candidate.tdp_w"),

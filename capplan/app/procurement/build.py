@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
+from typing import NamedTuple
 
 from capplan.app.procurement.candidates import candidates_of, speed_tier
 from capplan.app.procurement.wait import WaitFor, wait_or_buy
@@ -11,7 +12,6 @@ from capplan.core.economics.constraints import Constraints, ExcludedOffer, Repor
 from capplan.core.economics.decide import Answer, decide
 from capplan.core.economics.evidence import NO_DRIFT, PriceDrift, Standards
 from capplan.core.economics.fleet import GpuFacts, Owned, ServiceAnswer, decide_fleet
-from capplan.core.economics.options import ProcurementOption
 from capplan.core.gpus.machines import LocalCurrency
 from capplan.core.gpus.mig import mig_profiles
 from capplan.core.gpus.prices import CURRENCY, Price, PurchasePrice, Term
@@ -20,11 +20,13 @@ from capplan.core.gpus.spec import GpuSpec, PeakKind
 from capplan.core.memory.fit import available_memory
 from capplan.core.power import PowerLaw
 from capplan.core.serving.load import Job, Load, Service, TrainingPurchase
+from capplan.core.serving.response import SpeedTier
 from capplan.core.workload import Mode, Precision
 from capplan.errors import UsageError
 from capplan.printable import printable_fields
 from capplan.report.procurement.fleet import fleet_row
 from capplan.report.procurement.types import (
+    AskedModel,
     InfeasibleGpu,
     LeftOutOffer,
     Measured,
@@ -36,9 +38,9 @@ from capplan.report.procurement.types import (
     SpecSource,
 )
 from capplan.report.procurement.verdict import make_verdict
-from capplan.shapes.plan import cause, certain_gpus
+from capplan.shapes.plan import cause, certain_gpus, item_of
 from capplan.shapes.procurement import OPTION, DecidedOption
-from capplan.shapes.types import OptionRow, PlanDocument, PlannedFit, PlannedRejection
+from capplan.shapes.types import OptionRow, PlanDocument, PlannedRejection
 from capplan.specs.load import LoadFile, NamedLoad
 from capplan.specs.prices import Prices
 from capplan.version import __version__
@@ -82,7 +84,7 @@ def build_report(
     market = Market(gpus=gpus, rents=rents, purchases=purchases)
     demands = [_with_host_of(demand, plan) for plan in plans]
     models = [_answered(plan, hosted, market, circumstances)[1] for plan, hosted in zip(plans, demands, strict=True)]
-    return _report(models, demand=demands[0], gpus=gpus, circumstances=circumstances)
+    return whole_report(models, demand=demands[0], gpus=gpus, circumstances=circumstances)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,7 +135,7 @@ def build_fleet_report(
         facts=facts,
         inventory=inventory,
     )
-    made = _report(models, demand=services[0].demand, gpus=market.gpus, circumstances=circumstances)
+    made = whole_report(models, demand=services[0].demand, gpus=market.gpus, circumstances=circumstances)
     cleaned: Report = worded_fields(printable_fields(replace(made, fleet=fleet_row(answer))), option_of)
     return cleaned
 
@@ -187,7 +189,7 @@ def _standards(plan: PlanDocument, constraints: Constraints, circumstances: Circ
     )
 
 
-def _report(
+def whole_report(
     models: Sequence[ModelReport], *, demand: ReportLoad, gpus: Mapping[str, GpuSpec], circumstances: Circumstances
 ) -> Report:
     shown = {option.gpu for model in models for option in model.options}
@@ -225,49 +227,76 @@ def _model_report(
     gpus: Mapping[str, GpuSpec],
     service: str | None,
 ) -> ModelReport:
-    standards = answer.standards
-    ranks = {option.key: index for index, option in enumerate(answer.options, start=1) if option.cost}
-    estimates = {(fit.gpu, fit.batch): fit for fit in plan.fits}
-    rows = tuple(_option_row(option, answer, estimates, ranks.get(option.key)) for option in answer.options)
-    infeasible = tuple(
-        InfeasibleGpu(
-            gpu=gpu.candidate.gpu, gpu_name=gpu.candidate.name, batch=None, constraint=constraint, reason=gpu.reason
-        )
-        for constraint, left_out in (("load", answer.infeasible), ("scope", answer.not_considered))
-        for gpu in left_out
-    )
-    held = {sizing.gpu for sizing in answer.case.sizings} | {refusal.gpu for refusal in infeasible}
+    known = {
+        (fit.gpu, fit.batch): Known(speed_tier(fit.evidence), fit.evidence_reason, fit.memory.usable_bytes)
+        for fit in plan.fits
+    }
+    made = AskedModel(model=plan.model.name, item=item_of(plan), input_bytes=plan.model.input_bytes_per_sample)
+    report = decided_model(made, answer, known, service=service)
+    rows, held = report.options, _named(answer)
     refused: dict[str, InfeasibleGpu] = {}
     for rejection in sorted(plan.rejections, key=lambda rejection: rejection.batch):
         if rejection.gpu not in held:
             refused.setdefault(rejection.gpu, _refusal(rejection))
-    return ModelReport(
-        plan=plan,
-        verdict=make_verdict(plan, answer, rows, service=service),
-        options=rows,
-        refusals=(*infeasible, *(refused[gpu] for gpu in sorted(refused))),
-        tornado=tuple(bar.row for bar in answer.tornado_bars),
+    return replace(
+        report,
+        planned=plan,
+        refusals=(*report.refusals, *(refused[gpu] for gpu in sorted(refused))),
         picks=_picks(answer),
         roofs=_roofs(plan, rows, gpus),
         measured=tuple(run for run in circumstances.measured if run.model == plan.model.name),
+    )
+
+
+class Known(NamedTuple):
+    """How the speed of a GPU at a batch is known, why, and the memory that may be filled. [bytes]"""
+
+    speed: SpeedTier
+    reason: str
+    usable_bytes: float | None
+
+
+def _named(answer: Answer) -> set[str]:
+    """Return the GPUs of a decision: those sized, and those that the load or the buyer excludes."""
+    left_out = (*answer.infeasible, *answer.not_considered)
+    return {sizing.gpu for sizing in answer.case.sizings} | {gpu.candidate.gpu for gpu in left_out}
+
+
+def decided_model(
+    made: AskedModel, answer: Answer, known: Mapping[tuple[str, int], Known], *, service: str | None = None
+) -> ModelReport:
+    """Return a decision as the part of a report that every kind of load has."""
+    ranks = {option.key: index for index, option in enumerate(answer.options, start=1) if option.cost}
+    rows = tuple(
+        OPTION.document(
+            DecidedOption(
+                option, answer, ranks.get(option.key), *known[option.gpu, option.operating_point.largest_batch]
+            )
+        )
+        for option in answer.options
+    )
+    held = _named(answer)
+    return ModelReport(
+        made=made,
+        verdict=make_verdict(made, answer, rows, service=service),
+        options=rows,
+        refusals=tuple(
+            InfeasibleGpu(
+                gpu=gpu.candidate.gpu, gpu_name=gpu.candidate.name, batch=None, constraint=constraint, reason=gpu.reason
+            )
+            for constraint, left_out in (("load", answer.infeasible), ("scope", answer.not_considered))
+            for gpu in left_out
+        ),
+        tornado=tuple(bar.row for bar in answer.tornado_bars),
         payback=PaybackRow(
             bought=answer.payback.bought.key, rented=answer.payback.rented.key, years=answer.payback.years
         )
         if answer.payback
         else None,
-        left_out=tuple(_left_out(offer, standards) for offer in answer.left_out if offer.price.gpu in held),
+        left_out=tuple(_left_out(offer, answer.standards) for offer in answer.left_out if offer.price.gpu in held),
         service=service,
         demand=answer.demand if service is not None else None,
     )  # fmt: skip
-
-
-def _option_row(
-    option: ProcurementOption, answer: Answer, estimates: Mapping[tuple[str, int], PlannedFit], rank: int | None
-) -> OptionRow:
-    estimate = estimates[option.gpu, option.operating_point.largest_batch]
-    decided = DecidedOption(option, answer, estimate, rank, speed_tier(estimate.evidence))
-    row: OptionRow = OPTION.document(decided)
-    return row
 
 
 def _left_out(offer: ExcludedOffer, standards: Standards) -> LeftOutOffer:

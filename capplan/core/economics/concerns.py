@@ -13,6 +13,7 @@ class Concern(StrEnum):
     """Why an option is not recommended without saying so; the value is how a report words it."""
 
     SPEED_FROM_SPEC_SHEET = "speed from the spec sheet alone"
+    UNTRIED = "no load of the kind was measured"
     HEARSAY_PRICE = "price is hearsay"
     UNDATED_PRICE = "day of the price unknown"
     OLD_PRICE = "old price"

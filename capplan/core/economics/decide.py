@@ -6,10 +6,17 @@ from dataclasses import dataclass, replace
 from math import ceil
 
 from capplan.core.economics.concerns import Concern
-from capplan.core.economics.constraints import Assumption, CostAssumptions, ExcludedOffer, ReportLoad, admitted_prices
+from capplan.core.economics.constraints import (
+    Assumption,
+    Constraints,
+    CostAssumptions,
+    ExcludedOffer,
+    ReportLoad,
+    admitted_prices,
+)
 from capplan.core.economics.cost import OwnedCost, RentedCost, best_reserve, payback_years
 from capplan.core.economics.evidence import Standards
-from capplan.core.economics.options import Case, ProcurementOption, evaluate
+from capplan.core.economics.options import Case, ProcurementOption, Reserve, evaluate
 from capplan.core.economics.recommend import Decision, plainer_nearby, ranking, recommend, worth
 from capplan.core.economics.uncertainty import (
     Confidence,
@@ -144,14 +151,40 @@ def decide(
     standards: Standards,
 ) -> Answer:
     """Size every candidate, cost every option, choose, and say how sure that is."""
-    refused = {candidate.gpu: standards.constraints.refusal_of_gpu(candidate) for candidate in candidates}
-    sized = size_fleets([candidate for candidate in candidates if refused[candidate.gpu] is None], demand.load)
+    refused = not_considered(candidates, standards.constraints)
+    left = {each.candidate.gpu for each in refused}
+    sized = size_fleets([candidate for candidate in candidates if candidate.gpu not in left], demand.load)
+    answer = decide_sized(sized, demand=demand, rents=rents, purchases=purchases, standards=standards)
+    return replace(answer, not_considered=refused)
+
+
+def not_considered(candidates: Sequence[Candidate], constraints: Constraints) -> tuple[Infeasible, ...]:
+    """Return the GPUs that the buyer does not admit, each with the reason."""
+    refusals = ((candidate, constraints.refusal_of_gpu(candidate)) for candidate in candidates)
+    return tuple(Infeasible(candidate=candidate, reason=reason) for candidate, reason in refusals if reason is not None)
+
+
+def decide_sized(
+    sized: Sequence[Sizing | Infeasible],
+    *,
+    demand: ReportLoad,
+    rents: Sequence[Price],
+    purchases: Sequence[PurchasePrice],
+    standards: Standards,
+    reserve: Reserve | None = None,
+) -> Answer:
+    """Cost every sized GPU, choose, and say how sure that is.
+
+    `reserve` sizes fleets where the sizing has found what carries the asked share of the scenarios; else it is found.
+    """
     sizings = tuple(sizing for sizing in sized if isinstance(sizing, Sizing))
     offers = _admitted_offers(rents, purchases, standards)
     uncertainty = _uncertainty(demand, sizings)
     draws = draws_of(uncertainty)
     wide, loads = _with_reserve(_priced_case(demand, sizings, offers), draws, standards.constraints.certainty_fraction)
-    if loads is not None:
+    if reserve is not None:
+        wide = replace(wide, reserve=reserve)
+    elif loads is not None:
         standards = replace(standards, uncertain=_insufficient(loads, sizings, standards))
     case, beaten = _with_best_rents(wide, standards)
     options = evaluate(case)
@@ -171,11 +204,6 @@ def decide(
         case=case,
         options=(*ranked, *rest),
         infeasible=tuple(sizing for sizing in sized if isinstance(sizing, Infeasible)),
-        not_considered=tuple(
-            Infeasible(candidate=candidate, reason=reason)
-            for candidate in candidates
-            if (reason := refused[candidate.gpu]) is not None
-        ),
         left_out=(*offers.left_out, *beaten),
         payback=_payback(ranked, demand.money),
         limits=_limit_prices(wide, demand, rents, purchases, standards, choice=choice),

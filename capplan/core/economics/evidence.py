@@ -112,6 +112,8 @@ class Standards:
         candidate = option.sizing.capacity.candidate
         if candidate.speed is SpeedTier.SPEC_SHEET:
             found.append(Concern.SPEED_FROM_SPEC_SHEET)
+        if candidate.is_untried:
+            found.append(Concern.UNTRIED)
         if candidate.licence is not None:
             found.append(Concern.DRIVER_LICENCE)
         if candidate.porting is not None and not (candidate.path_was_timed or self.constraints.any_vendor):

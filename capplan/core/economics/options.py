@@ -136,7 +136,8 @@ class ProcurementOption:
 
     def _carried_factor(self, year: int) -> float:
         fleet = self.fleets[year]
-        usable = fleet.gpus - fleet.spares * fleet.gpus_per_server
+        candidate = self.sizing.capacity.candidate
+        usable = fleet.gpus - fleet.spares * fleet.gpus_per_server - candidate.spare_replicas * candidate.replica_gpus
         return usable * self.operating_point.rate_per_s / self.peaks_per_s[year]
 
 
@@ -308,8 +309,10 @@ class _Options:
 
     def need(self, rate_per_s: float) -> int:
         """Return the GPUs that carry a rate with the reserve, redundancy aside."""
-        carried_per_s = self.operating_point.rate_per_s
-        return replicas_for_rate(rate_per_s=self.reserve * rate_per_s, per_replica_per_s=carried_per_s)
+        candidate, each_per_s = self.sizing.capacity.candidate, self.operating_point.rate_per_s
+        size = candidate.replica_gpus
+        replicas = replicas_for_rate(rate_per_s=self.reserve * rate_per_s, per_replica_per_s=size * each_per_s)
+        return (replicas + candidate.spare_replicas) * size
 
     def follows_hours(self, term: Term | None) -> bool:
         """Return True if what is rented under a term follows the hours of use of a service."""
@@ -410,14 +413,19 @@ class _Options:
         if rent:
             cost = cost_of_renting(gpu_hours_by_year=hours, price=rent, money=self.money)
         elif purchase and energy:
-            last = fleets[-1]
+            last, money = fleets[-1], self.money
+            if self.sizing.capacity.candidate.is_for_desks and last.servers == 1:
+                money = replace(
+                    money, network_fraction=0.0, support_fraction=0.0, space_usd_per_kw_month=0.0,
+                    staff_usd_per_server_year=0.0,
+                )  # fmt: skip
             cost = cost_of_owning(
                 gpus=last.gpus,
                 servers=last.servers,
                 price=purchase,
                 chassis_usd=self.server.chassis_usd,
                 energy=energy,
-                money=self.money,
+                money=money,
             )
         return ProcurementOption(
             gpu=self.sizing.gpu,

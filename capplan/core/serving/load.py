@@ -63,7 +63,7 @@ class Service:
 
     `daily_per_s` holds the rate that each hour of a day in use must be carried at, `days_per_week` how many days are;
     where they are stated, machines that are rented by the hour follow them if `scales_by_hour`, and start `start_up_s`
-    before they are needed. [s]
+    before they are needed. [s] `words` describe what is asked where that is more than one latency.
     """
 
     kind: Literal["service"] = "service"
@@ -83,6 +83,7 @@ class Service:
     days_per_week: int = DAYS_PER_WEEK
     scales_by_hour: bool = False
     start_up_s: float = 0.0
+    words: str = ""
 
     @property
     def weekly_per_s(self) -> tuple[float, ...]:

@@ -64,6 +64,8 @@ class Candidate:
     fast the host feeds one GPU, `host_cores` how many of its cores there are for one, `exchange` how GPUs that train
     together exchange gradients; None where they do not. `idle_w` is what a GPU with an open process draws that launches
     little [W]; None where the power limit is unknown. `power_evidence` says what the power of a step rests on.
+    A replica takes `replica_gpus`, `spare_replicas` run beside those needed; `is_untried` is True where no load of the
+    kind was measured, `is_for_desks` where one server of it may be a computer under a desk.
     """
 
     gpu: str
@@ -83,6 +85,10 @@ class Candidate:
     host_cores: float | None = None
     exchange: Exchange | None = None
     idle_w: float | None = None
+    replica_gpus: int = 1
+    spare_replicas: int = 0
+    is_untried: bool = False
+    is_for_desks: bool = False
     power_evidence: str = "no law of power: drawn up to the limit while in use"
 
     def fed_by(self, cpu_s_per_sample: float) -> "Candidate":

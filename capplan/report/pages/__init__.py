@@ -11,7 +11,6 @@ _WRITERS = {
     ".html": ("html", "page_html"),
     ".md": ("markdown", "page_markdown"),
     ".pdf": ("pdf", "page_pdf"),
-    ".xlsx": ("xlsx", "page_xlsx"),
 }
 """Module and function by extension; a module is imported, with its library, only when it is asked for."""
 

@@ -78,14 +78,17 @@ _PRINTED_PRICES = 25
 """Prices that a page of a fleet prints."""
 
 
-def procurement_page(report: Report) -> Page:
-    """Return the report as the list of all that it holds."""
-    live = LiveParts(report)
+def procurement_page(report: Report, serving: Sequence[Section] = ()) -> Page:
+    """Return the report as the list of all that it holds.
+
+    `serving` is what only a served language model has; nothing of its page is worked out anew by a script.
+    """
+    live = None if serving else LiveParts(report)
     identities = [f"m{index}" for index in range(1, len(report.models) + 1)]
     models = list(zip(report.models, identities, strict=True))
     sections = [
-        *([_fleet(report, report.fleet, live)] if report.fleet else []),
-        *(_model(report.of(model), model, identity, live) for model, identity in models),
+        *([_fleet(report, report.fleet, live)] if report.fleet and live else []),
+        *(_model(report.of(model), model, identity, live, serving) for model, identity in models),
         *(_in_operation(report.of(model), model) for model in report.models),
         *_closing(report),
     ]
@@ -97,7 +100,7 @@ def procurement_page(report: Report) -> Page:
         sections=sections,
         close=list(_close(report)),
         look="brief" if report.fleet else "",
-        live=live.live,
+        live=live.live if live else None,
     )
 
 
@@ -173,12 +176,15 @@ def _titled(title: str, *blocks: Block, on: frozenset[Medium] = EVERYWHERE, look
     return Section(blocks, title=title, level=3, on=on, look=look, titled_on=EVERYWHERE - XLSX)
 
 
-def _model(report: Report, model: ModelReport, identity: str, live: LiveParts) -> Section:
+def _model(
+    report: Report, model: ModelReport, identity: str, live: LiveParts | None, serving: Sequence[Section]
+) -> Section:
     """Return one model's decision, and what it rests on."""
     starts, is_alone = identity == "m1" and report.fleet is None, len(report.models) == 1
     drawn = cache(lambda: charts(report, model, prefix=identity) if model.options else ())
     parts = [
         *([_brief(report, model)] if report.fleet else []),
+        *serving,
         _all_options(report, model, identity, live, drawn),
         _charts(report, model, identity, drawn),
         _money(report, model, identity),
@@ -193,14 +199,15 @@ def _model(report: Report, model: ModelReport, identity: str, live: LiveParts) -
     ]
     return Section(
         blocks, key=identity, title=model.name, titled_on=MD, entry="Decision" if is_alone else model.name,
-        look="" if starts else "page", is_live=True, starts_sheet=not starts,
+        look="" if starts else "page", is_live=live is not None, starts_sheet=not starts,
     )  # fmt: skip
 
 
-def _decision(report: Report, model: ModelReport, drawn: Drawn, live: LiveParts) -> Iterator[Block]:
+def _decision(report: Report, model: ModelReport, drawn: Drawn, live: LiveParts | None) -> Iterator[Block]:
     """Yield what page one of a model holds."""
-    verdict, workload, is_brief = model.verdict, workload_words(model.plan), report.fleet is not None
-    class_name = f" ({model.plan.model.class_})" * bool(model.plan.model.class_)
+    verdict, plan, is_brief = model.verdict, model.planned, report.fleet is not None
+    workload = workload_words(plan) if plan else f"{model.items} of a language model that is served"
+    class_name = f" ({plan.model.class_})" if plan and plan.model.class_ else ""
     alone, shown = alone_words(report), cards(report, model)
     has_price = any(option.cost_usd_per_year is not None for option in model.options)
     for medium, name in ((HTML, f"{model.name}{class_name}"), (PDF, model.name)):
@@ -208,7 +215,8 @@ def _decision(report: Report, model: ModelReport, drawn: Drawn, live: LiveParts)
     yield Lines([f"Planned for {workload}."], on=MD)
     yield Lines(["As generated"], role=LineRole.TITLE, on=XLSX)
     yield Lines([verdict.sentence], role=LineRole.PART_VERDICT if is_brief else LineRole.VERDICT)
-    yield LivePart(markup=live.changed, on=HTML)
+    if live:
+        yield LivePart(markup=live.changed, on=HTML)
     yield Lines([verdict.warning] if verdict.warning else [], role=LineRole.WARNING)
     changes = Lines(verdict.changes_if, role=LineRole.ITEM)
     words = constraint_words(report.demand.constraints)
@@ -262,7 +270,9 @@ def _trust(model: ModelReport) -> str:
     """Return how far the speeds can be trusted."""
     best = model.option(model.verdict.choice) or (model.options[0] if model.options else None)
     interval = figures.seconds_range(best.batch_latency_s) if best else figures.UNKNOWN
-    calibration = model.plan.provenance.calibration
+    if model.planned is None:
+        return f"Speeds and memory are estimates, {best.speed_evidence}; measure before signing." if best else ""
+    calibration = model.planned.provenance.calibration
     rests = f"Calibration: {calibration}." if calibration else "No calibration: intervals are statements of ignorance."
     return (
         "Speeds and memory are estimates; measure before signing. The interval of the leading GPU's batch time is "
@@ -270,23 +280,29 @@ def _trust(model: ModelReport) -> str:
     )
 
 
-def _all_options(report: Report, model: ModelReport, identity: str, live: LiveParts, drawn: Drawn) -> Section:
+def _all_options(report: Report, model: ModelReport, identity: str, live: LiveParts | None, drawn: Drawn) -> Section:
     """Return every option, which a page lets its reader change."""
     content, words, count = option_table(report, model), offers_words(model), len(model.options)
     rest = f"The other options, {count} in all, are in the workbook (.xlsx) and in the CSV file of this report."
     in_pdf = NOWHERE if report.fleet else PDF
     widths = _option_widths(content, ("2fr", "2fr"), words="1.4fr", last="0.8fr")
     most = {Medium.PDF: _LONG, Medium.MD: _IN_MARKDOWN}
+    changing: list[Block] = []
+    if live is not None:
+        changing = [
+            LivePart(markup=lambda: live.options(model, identity, drawn()), on=HTML),
+            Lines([rest] if count > SHOWN else [], role=LineRole.SMALL, look="paper unscripted", on=HTML),
+        ]
+    table_on = MD | in_pdf | (HTML | XLSX if live is None else NOWHERE)
     blocks: list[Block] = [
-        LivePart(markup=lambda: live.options(model, identity, drawn()), on=HTML),
-        Lines([rest] if count > SHOWN else [], role=LineRole.SMALL, look="paper unscripted", on=HTML),
-        GridTable(content=content, most=most, points=6.8, widths=widths, on=MD | in_pdf),
+        *changing,
+        GridTable(content=content, most=most, points=6.8, widths=widths, on=table_on),
         Lines([f"Latency is {latency_words(report)}. {words}"], role=LineRole.SMALL, on=in_pdf),
         Lines([words], role=LineRole.SMALL, on=HTML | MD),
     ]
     return Section(
         blocks, key=f"{identity}-options", title="All options", entry="All options", titled_on=HTML | PDF,
-        on=HTML | MD | in_pdf, look="page", is_flipped=True,
+        on=HTML | MD | in_pdf | table_on, look="page", is_flipped=True,
     )  # fmt: skip
 
 
@@ -311,7 +327,7 @@ def _brief(report: Report, model: ModelReport) -> Section:
     parts: list[tuple[str, Grid | None, tuple[str, ...]]] = [
         ("The options that may be taken", options, _option_widths(options, ("2.2fr",), words="1.8fr", last="1fr"))
     ]
-    for title, _, money in _money_tables(report, model)[:1]:
+    for title, _, money in money_tables(report, model)[:1]:
         parts.append((title, money, ("1.8fr", *("1fr",) * (len(money.columns) - 2), "2fr")))
     parts += [(_OPERATION, operation, _EVEN), (_POWER, power_table(model), _EVEN)]
     if (refused := refusal_table(model, named=5)).rows:
@@ -337,7 +353,7 @@ def _charts(report: Report, model: ModelReport, identity: str, drawn: Drawn) -> 
     )  # fmt: skip
 
 
-def _money_tables(report: Report, model: ModelReport) -> list[tuple[str, str, Grid]]:
+def money_tables(report: Report, model: ModelReport) -> list[tuple[str, str, Grid]]:
     """Return the tables of money that the load allows, with their titles and captions."""
     terms = "Cost of each leading GPU’s fleet per year under every term, with the provider"
     cash = (
@@ -358,7 +374,7 @@ def _money_tables(report: Report, model: ModelReport) -> list[tuple[str, str, Gr
 
 def _money(report: Report, model: ModelReport, identity: str) -> Section:
     """Return where the money goes, and in Markdown the options beside the main table."""
-    made, appendix = _money_tables(report, model), appendix_table(report, model)
+    made, appendix = money_tables(report, model), appendix_table(report, model)
     on = MD | (HTML | _whole(report) if made else NOWHERE)
     blocks: list[Block] = []
     for title, caption, content in [*made, *([("Other options", "", appendix)] if appendix else [])]:
@@ -470,10 +486,12 @@ def _appendix(report: Report, model: ModelReport, identity: str) -> Section:
             ),
         ]  # fmt: skip
     facts = f"Facts about {model.name}"
-    held: list[Block] = [
-        GridTable(content=facts_table(model.plan), caption="Model facts and conditions", widths=("1fr", "3fr")),
-        Lines([*model.plan.assumptions, *model.plan.notes], role=LineRole.ITEM),
-    ]
+    held: list[Block] = [Lines(model.notes, role=LineRole.ITEM)]
+    if plan := model.planned:
+        held = [
+            GridTable(content=facts_table(plan), caption="Model facts and conditions", widths=("1fr", "3fr")),
+            Lines([*plan.assumptions, *plan.notes], role=LineRole.ITEM),
+        ]
     blocks += [
         Folded(summary=facts, blocks=held, heading=facts, on=HTML),
         Section(held, title="Facts about the model", on=PDF),
@@ -503,7 +521,7 @@ def _in_operation(report: Report, model: ModelReport) -> Section:
     most = {} if is_one else {Medium.XLSX: _OF_SEVERAL}
     return Section(
         [GridTable(content=content, most=most) for content in tables if content is not None],
-        title="" if is_one else f"In operation: {model.service or model.plan.model.name}", on=XLSX,
+        title="" if is_one else f"In operation: {model.service or model.made.model}", on=XLSX,
     )  # fmt: skip
 
 
@@ -573,7 +591,8 @@ def _sheets(report: Report) -> Iterator[Section]:
     for model in report.models:
         if len(report.models) > 1:
             facts.append(Lines([model.name], role=LineRole.TITLE))
-        facts += [GridTable(content=facts_table(model.plan)), GridTable(content=refusal_table(model))]
+        about = GridTable(content=facts_table(model.planned)) if model.planned else Lines(model.notes)
+        facts += [about, GridTable(content=refusal_table(model))]
     yield Section(facts, sheet="Model", on=XLSX)
     offers = [content for model in report.models if (content := offers_table(model))]
     if offers:

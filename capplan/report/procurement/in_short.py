@@ -69,7 +69,7 @@ def _risk(choice: OptionRow, load: Load) -> str:
     remedy = f"{more} of {counted(slots, 'GPU')} costs about {_usd(each)} a year"
     if isinstance(load, Service):
         missed = f"at peak more than {100 - load.percentile:g} % of requests wait longer than"
-        missed = f"{missed} {format_seconds(load.latency_limit_s)}"
+        missed = "a limit is broken at peak" if load.words else f"{missed} {format_seconds(load.latency_limit_s)}"
     else:
         missed = f"{'a training' if isinstance(load, TrainingPurchase) else 'a run'} ends after its deadline"
         remedy = f"with {more} it ends earlier, at about the same hours of GPUs" if isinstance(load, Job) else remedy

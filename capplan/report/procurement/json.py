@@ -44,7 +44,7 @@ _DEMAND: Final = Shape(
     figure("constraints", _CONSTRAINTS),
 ))  # fmt: skip
 _MODEL: Final = Shape("ModelReportDocument", ModelReport, "One model's part of the report.", (
-    figure("name", "plan.model.name"),
+    figure("name", "made.model"),
     *map(figure, ("plan", "verdict", "options", "refusals", "tornado", "picks", "roofs", "measured", "payback",
                   "left_out", "service")),
     figure("demand", _DEMAND),
@@ -93,7 +93,7 @@ def _leading(model: ModelReport) -> ModelReport:
     fits = tuple(fit for fit in model.plan.fits if (fit.gpu, fit.batch) in run)
     return replace(
         model,
-        plan=structs.replace(model.plan, fits=fits),
+        planned=structs.replace(model.plan, fits=fits),
         options=options,
         picks=tuple(pick for pick in model.picks if pick.gpu in gpus),
         left_out=tuple(offer for offer in model.left_out if offer.gpu in gpus and offer.reason != MORE_EXPENSIVE),

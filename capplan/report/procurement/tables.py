@@ -17,7 +17,7 @@ from capplan.report.procurement.verdict import share_of_scenarios
 from capplan.report.render import grid
 from capplan.report.sections import Column, KeyFigure, figure, plain_columns, read_from, shape_columns, words
 from capplan.shapes.common import conditions_in_words
-from capplan.shapes.plan import FIT, fits_on, item_of
+from capplan.shapes.plan import FIT, fits_on
 from capplan.shapes.procurement import has_reserve
 from capplan.shapes.shape import View
 from capplan.shapes.types import OptionRow, PlanDocument, PlannedFit
@@ -85,11 +85,12 @@ def cards(report: Report, model: ModelReport) -> tuple[KeyFigure, ...]:
         ),
         _fleet_card(row, load),
     ]  # fmt: skip
-    if model.plan.pipeline is not None:
+    if model.planned is not None and model.planned.pipeline is not None:
         shown.append(_unit_cost(model, row))
-    if isinstance(load, Service):
+    shown += model.figures
+    if isinstance(load, Service) and not load.words:
         shown.append(_latency_card(row, load))
-    elif row.finish_s is not None:
+    elif not isinstance(load, Service) and row.finish_s is not None:
         shown.insert(0, _finish_card(row, load))
     shown.append(_scenarios_card(verdict))
     shown += local_cards(report.local, row.cost_usd_per_year or 0.0, row.country)
@@ -183,6 +184,8 @@ def latency_words(report: Report) -> str:
     """Describe which time the tables hold."""
     load = report.demand.load
     if isinstance(load, Service):
+        if load.words:
+            return "the time of a whole answer at the load"
         return f"the {load.percentile:g}th percentile at peak, simulated, with only the needed GPUs up"
     if isinstance(load, Job | TrainingPurchase):
         return "how long one run takes with all GPUs but the spare ones"
@@ -267,7 +270,9 @@ def option_table(report: Report, model: ModelReport) -> Grid:
 
 def _planned(model: ModelReport, rows: Sequence[OptionRow]) -> list[Column[OptionRow]]:
     """Return what reports show of the plan's estimates, beside what options state themselves."""
-    fits = {(fit.gpu, fit.batch): fit for fit in model.plan.fits}
+    if model.planned is None:
+        return []
+    fits = {(fit.gpu, fit.batch): fit for fit in model.planned.fits}
     shown = [fits[row.gpu, row.batch] for row in rows]
     columns = shape_columns(FIT, shown, view=View.REPORT, without=("gpu_name", "batch", "bound_by"))
     return [read_from(one, lambda row: fits[row.gpu, row.batch]) for one in columns]
@@ -308,7 +313,7 @@ _POWER: tuple[Column[OptionRow], ...] = (
 
 def operation_table(report: Report, model: ModelReport) -> Grid | None:
     """List latency and load of the leading options as they run, with one server down, and at twice the load."""
-    if not isinstance(report.demand.load, Service):
+    if not isinstance(report.demand.load, Service) or report.demand.load.words:
         return None
     shown = model.options[:10]
 
@@ -331,7 +336,7 @@ def operation_table(report: Report, model: ModelReport) -> Grid | None:
 def host_table(report: Report, model: ModelReport) -> Grid | None:
     """Show what the leading options ask of their hosts: input over PCIe, and CPU time for a sample."""
     cores = next((assumption.value for assumption in report.assumptions if assumption.key == "cpu_cores_per_gpu"), None)
-    per_sample = model.plan.model.input_bytes_per_sample
+    per_sample = model.made.input_bytes
     rows = [row for row in model.options[:10] if row.pcie_per_s]
     if not rows:
         return None
@@ -341,7 +346,7 @@ def host_table(report: Report, model: ModelReport) -> Grid | None:
         figure("input, GB/s", lambda row: f"{row.rate_per_gpu_per_s * per_sample / 1e9:.3f}"),
         figure("of PCIe's printed rate", _pcie_share),
         figure(
-            f"ms of CPU time per {item_of(model.plan)}, {cores:g} cores",
+            f"ms of CPU time per {model.made.item}, {cores:g} cores",
             lambda row: f"{1e3 * cores / row.rate_per_gpu_per_s:.2f}" if cores else figures.UNKNOWN,
         ),
         words("limited by", lambda row: f"{row.host_limit} of the host" if row.is_host_bound else "the GPU"),
@@ -476,9 +481,7 @@ def assumption_table(report: Report) -> Grid:
     found: dict[str, dict[Assumption, list[str]]] = {}
     for model in report.models:
         for assumption in report.of(model).assumptions:
-            found.setdefault(assumption.key, {}).setdefault(assumption, []).append(
-                model.service or model.plan.model.name
-            )
+            found.setdefault(assumption.key, {}).setdefault(assumption, []).append(model.service or model.made.model)
     rows = [
         assumption
         if len(names) == len(report.models)
@@ -547,7 +550,7 @@ def versions_words(report: Report) -> str:
     """Return the versions behind the traces."""
     found: dict[str, str] = {}
     for model in report.models:
-        found |= dict(model.plan.provenance.versions)
+        found |= dict(model.planned.provenance.versions) if model.planned else {}
     return ", ".join(f"{name} {version}" for name, version in sorted(found.items()))
 
 

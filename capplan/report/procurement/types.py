@@ -3,13 +3,13 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import date
-from typing import Final
+from typing import Final, NamedTuple
 
 from capplan.core.economics.constraints import Assumption, ReportLoad
 from capplan.core.economics.fleet import InventoryRow
 from capplan.core.economics.uncertainty import TornadoRow
 from capplan.core.gpus.machines import LocalCurrency
-from capplan.shapes.plan import item_of
+from capplan.report.sections import KeyFigure
 from capplan.shapes.types import FleetOptionRow, OptionRow, PlanDocument
 
 REPORT_SCHEMA_VERSION: Final = 6
@@ -170,18 +170,31 @@ class WaitOrBuy:
     rows: tuple[WaitRow, ...] = ()
 
 
+class AskedModel(NamedTuple):
+    """What a load asks for: a model, what one answer is, and the bytes of its input that cross the bus."""
+
+    model: str
+    item: str
+    input_bytes: int = 0
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelReport:
-    """One model's part of the report."""
+    """One model's part of the report; a language model that is served has `notes` and more key
+    `figures` in the place of a plan of batches.
+    """
 
-    plan: PlanDocument
+    made: AskedModel
+    planned: PlanDocument | None = None
+    notes: tuple[str, ...] = ()
+    figures: tuple[KeyFigure, ...] = ()
     verdict: Verdict
     options: tuple[OptionRow, ...]
     refusals: tuple[InfeasibleGpu, ...]
     tornado: tuple[TornadoRow, ...]
-    picks: tuple[PickRow, ...]
-    roofs: tuple[Roof, ...]
-    measured: tuple[Measured, ...]
+    picks: tuple[PickRow, ...] = ()
+    roofs: tuple[Roof, ...] = ()
+    measured: tuple[Measured, ...] = ()
     payback: PaybackRow | None = None
     left_out: tuple[LeftOutOffer, ...] = ()
     service: str | None = None
@@ -191,12 +204,18 @@ class ModelReport:
     @property
     def name(self) -> str:
         """Return the model's name, after that of its service where several share a fleet."""
-        return f"{self.service}: {self.plan.model.name}" if self.service else self.plan.model.name
+        return f"{self.service}: {self.made.model}" if self.service else self.made.model
+
+    @property
+    def plan(self) -> PlanDocument:
+        """Return the plan of a model that runs in batches."""
+        assert self.planned is not None, "a served language model has no plan of batches"
+        return self.planned
 
     @property
     def items(self) -> str:
         """Return what is made, in the plural: samples, or what a pipeline makes."""
-        return f"{item_of(self.plan)}s"
+        return f"{self.made.item}s"
 
     def option(self, key: str | None) -> OptionRow | None:
         """Return an option by its key."""

@@ -24,10 +24,9 @@ from capplan.report.procurement.figures import (
 )
 from capplan.report.procurement.in_short import in_short
 from capplan.report.procurement.money_tables import PARTS
-from capplan.report.procurement.types import Report, Verdict
-from capplan.shapes.plan import item_of
+from capplan.report.procurement.types import AskedModel, Report, Verdict
 from capplan.shapes.procurement import has_reserve, is_bought
-from capplan.shapes.types import OptionRow, PlanDocument
+from capplan.shapes.types import OptionRow
 from capplan.units import SECONDS, counted, format_fraction, format_rate, format_seconds
 
 
@@ -39,7 +38,7 @@ def format_usd(amount: float) -> str:
 def describe_load(load: Load, items: str) -> str:
     """Describe the load in one phrase; `items` are what is asked for, in the plural."""
     if isinstance(load, Service):
-        return (
+        return load.words or (
             f"{format_rate(load.peak_per_s)} {items}/s at peak ({format_rate(load.mean_in_use_per_s)}/s on average), "
             f"{load.percentile:g} % of them within {format_seconds(load.latency_limit_s)}"
             f"{_use_words(load)}{_up_words(load)}"
@@ -145,9 +144,7 @@ def _times_a_year(times: float) -> str:
     return "once a year" if times == 1 else f"{times:g} times a year"
 
 
-def make_verdict(
-    plan: PlanDocument, answer: Answer, rows: Sequence[OptionRow], *, service: str | None = None
-) -> Verdict:
+def make_verdict(made: AskedModel, answer: Answer, rows: Sequence[OptionRow], *, service: str | None = None) -> Verdict:
     """Describe the decision in words and numbers."""
     by_key = {row.key: row for row in rows}
     found = answer.recommendation
@@ -155,11 +152,11 @@ def make_verdict(
     other = by_key[found.runner_up.key] if found.runner_up else None
     confidence = answer.confidence
     return Verdict(
-        sentence=_sentence(plan, answer, choice, len(rows), service),
+        sentence=_sentence(made.model, answer, choice, len(rows), service),
         in_short=in_short(choice, answer.demand, cost_p90_usd=confidence.cost_p90_usd if confidence else None)
         if choice
         else "",
-        reasons=tuple(_reasons(plan, answer, choice, other, rows)) if choice else (),
+        reasons=tuple(_reasons(made, answer, choice, other, rows)) if choice else (),
         changes_if=(*_limit_words(answer), *(_changes(answer, choice, other, by_key) if choice else ())),
         choice=choice.key if choice else None,
         runner_up=other.key if other else None,
@@ -273,8 +270,7 @@ def _saving(answer: Answer, choice: OptionRow, other: OptionRow) -> float:
     return 1 - theirs / mine if mine else 0.0
 
 
-def _sentence(plan: PlanDocument, answer: Answer, choice: OptionRow | None, count: int, service: str | None) -> str:
-    name = plan.model.name
+def _sentence(name: str, answer: Answer, choice: OptionRow | None, count: int, service: str | None) -> str:
     if choice is None or choice.cost_usd_per_year is None:
         if not count and answer.not_considered and not answer.infeasible:
             return f"No GPU that the constraints admit is left for {name}."
@@ -338,17 +334,17 @@ def _how(row: OptionRow) -> str:
 
 
 def _reasons(
-    plan: PlanDocument, answer: Answer, choice: OptionRow, other: OptionRow | None, rows: Sequence[OptionRow]
+    made: AskedModel, answer: Answer, choice: OptionRow, other: OptionRow | None, rows: Sequence[OptionRow]
 ) -> list[str]:
     load = answer.demand.load
     speed = _SPEED_WORDS[choice.speed_tier]
     return [
-        *_load_reasons(answer, load, choice, f"{item_of(plan)}s"),
+        *_load_reasons(answer, load, choice, f"{made.item}s"),
         _rank_words(load, rows),
         *_runner_up_words(answer, choice, other),
         *_certainty_reasons(answer, load, choice, {row.key: row for row in rows}),
         *_price_reasons(choice),
-        *_host_words(plan, choice),
+        *_host_words(made, choice),
         f"Its speed is {speed}{_because(choice.speed_evidence)}.",
     ]
 
@@ -430,22 +426,22 @@ def _parallel_words(choice: OptionRow) -> list[str]:
 _HARDLY = 1e-3
 
 
-def _host_words(plan: PlanDocument, choice: OptionRow) -> list[str]:
+def _host_words(made: AskedModel, choice: OptionRow) -> list[str]:
     """Describe what the host must do for one GPU, and where it is the limit."""
     if choice.pcie_per_s is None or choice.host_per_s is None:
         return []
-    taken = choice.rate_per_gpu_per_s * plan.model.input_bytes_per_sample / 1e9
+    taken = choice.rate_per_gpu_per_s * made.input_bytes / 1e9
     used = choice.rate_per_gpu_per_s / choice.pcie_per_s
     every = format_seconds(1 / choice.rate_per_gpu_per_s)
     copies = f"{taken:.3g} GB/s to each GPU, {format_fraction(used)} of PCIe,"
     if used < _HARDLY:
         copies = "under a thousandth of what PCIe carries to each GPU,"
-    item = item_of(plan)
+    item = made.item
     words = f"Its host copies {copies} and prepares {'an' if item[0] in 'aeiou' else 'a'} {item} every {every}"
     if choice.is_host_bound:
         return [
             f"{words}. The host is the limit: {choice.host_limit} feed{'s' * (choice.host_limit == PCIE)} one GPU "
-            f"{format_rate(choice.host_per_s)} {item_of(plan)}s/s at most."
+            f"{format_rate(choice.host_per_s)} {item}s/s at most."
         ]
     return [f"{words}."]
 
@@ -455,6 +451,14 @@ def _service_reasons(answer: Answer, load: Service, choice: OptionRow, items: st
     rate = f"{format_rate(choice.rate_per_gpu_per_s)} {items}/s"
     batch = choice.batch
     takes = f"batches of up to {batch}" if batch > 1 else f"{items} one at a time"
+    if load.words:
+        size = sizing.capacity.candidate.replica_gpus
+        each = f"A replica of {counted(size, 'GPU')} takes up to {counted(batch, items.removesuffix('s'))} at a time"
+        rate = format_rate(choice.rate_per_gpu_per_s * size / choice.reserve_factor)
+        return [
+            f"{each} and carries {rate} {items}/s: {counted(sizing.need, 'GPU')} needed at today's peak.",
+            *([_scaling_words(answer, load)] if load.levels else []),
+        ]
     reasons = [
         f"Each GPU takes {takes} and carries {rate}: {sizing.need} needed at today's peak if every estimate is right.",
         f"{load.percentile:g} % are answered within {format_seconds(choice.latency_s.expected)} at peak; "

@@ -16,14 +16,15 @@ from capplan.verbs.statement.words import checking_pictures
 
 if TYPE_CHECKING:
     from capplan.app.deployments import Deployments
+    from capplan.app.procurement.serving import ServedCase
     from capplan.core.gpus.by_use import ApiPrice, TokenPrice
     from capplan.core.gpus.prices import Price
     from capplan.core.gpus.spec import GpuSpec
     from capplan.core.power import PowerLaw
     from capplan.core.scaling.answer import ServingWays
     from capplan.core.scaling.load import WeekLoad
-    from capplan.llm.core.fleet.deployment_plan import DeploymentFit
-    from capplan.llm.core.fleet.money import FleetMoney, Offers, PlannedFleet
+    from capplan.llm.core.fleet.deployment_plan import DeploymentFit, DeploymentPlan
+    from capplan.llm.core.fleet.money import FleetMoney, PlannedFleet
     from capplan.llm.core.fleet.replan import Replan
     from capplan.llm.core.search.search import Search, SearchSpace
     from capplan.llm.core.serving.energy import ServingEnergy
@@ -212,16 +213,21 @@ def _buyers_notes(best: "DeploymentFit | None", search: "Search") -> tuple[str, 
     return ("; ".join(notes),) if notes else ()
 
 
-def plan_fleet(search: "Search", money: MoneyFields, prices: "Prices") -> "PlannedFleet":
+def plan_fleet(search: "Search", question: LlmPlanQuestion, prices: "Prices") -> "PlannedFleet":
     """Search deployments, and work out the money and the hand-over of the recommended one."""
+    from capplan.llm.core.search.plan import plan_deployments
+
+    return fleet_of(plan_deployments(search), search, question, prices)
+
+
+def fleet_of(plan: "DeploymentPlan", search: "Search", question: LlmPlanQuestion, prices: "Prices") -> "PlannedFleet":
+    """Return a plan with the money and the hand-over of its recommended deployment."""
     from capplan.llm.core.fleet.launch_files import launch_files
     from capplan.llm.core.fleet.money import PlannedFleet
     from capplan.llm.core.search.handover import launch_of
-    from capplan.llm.core.search.plan import plan_deployments
     from capplan.specs.fitted import load_power_law
     from capplan.specs.launch_forms import LAUNCH_FORMS
 
-    plan = plan_deployments(search)
     best = plan.recommended
     if best is None:
         return PlannedFleet(plan=plan)
@@ -231,50 +237,62 @@ def plan_fleet(search: "Search", money: MoneyFields, prices: "Prices") -> "Plann
         return PlannedFleet(plan=plan, launch=launch, launch_files=files)
     law = search.power_law or load_power_law()
     drawn = best.energy or search.energy(search.find(search.words_of(best)), best, law)
-    offers = _offers_of(search.find_gpu(best.gpu), prices, network_bytes_per_s=search.question.network_bytes_per_s)
     cached = search.question.load.prefix_fraction
-    counted_money = _fleet_money(
-        best, search.find_gpu(best.gpu), offers, money, energy=drawn, law=law, cached_fraction=cached
-    )
+    case = served_case(plan, search, question, prices, law)
+    counted_money = _fleet_money(best, search.find_gpu(best.gpu), case, question, energy=drawn, cached_fraction=cached)
     return PlannedFleet(plan=plan, money=counted_money, launch=launch, launch_files=files)
+
+
+def served_case(
+    plan: "DeploymentPlan", search: "Search", question: LlmPlanQuestion, prices: "Prices", law: "PowerLaw"
+) -> "ServedCase":
+    """Return what a decision on a plan rests on: the demand, the prices and what the buyer admits."""
+    from capplan.app.procurement.serving import ServedCase, served_demand, served_load
+    from capplan.clock import today
+    from capplan.core.economics.constraints import Constraints, NameLists
+    from capplan.core.economics.evidence import Standards
+    from capplan.specs.fitted import load_price_drift
+    from capplan.specs.load import load_defaults
+    from capplan.specs.providers import load_providers
+
+    start_up_s = load_defaults("service")["start_up"].value
+    load = served_load(plan, growth_fraction=question.growth_fraction, week=question.week(), start_up_s=start_up_s)
+    allowed = NameLists(
+        providers=frozenset(map(load_providers().canonical, question.providers)),
+        regions=frozenset(question.regions),
+        gpus=frozenset(search.find_gpu(name).id for name in names_of(question.gpus)),
+    )
+    constraints = Constraints(allow=allowed, certainty_fraction=plan.certainty_fraction)
+    standards = Standards(certain_fits=frozenset(), today=today(), constraints=constraints, drift=load_price_drift())
+    demand = served_demand(load, years=question.years, constraints=constraints)
+    return ServedCase(search=search, plan=plan, demand=demand, prices=prices, standards=standards, power_law=law)
 
 
 def _fleet_money(
     fit: "DeploymentFit",
     gpu: "GpuSpec",
-    offers: "Offers",
+    case: "ServedCase",
     question: MoneyFields,
     *,
     energy: "ServingEnergy | None",
-    law: "PowerLaw",
     cached_fraction: float,
 ) -> "FleetMoney":
     """Return what a deployment costs by every term, over the years."""
     from capplan.core.economics.cost import CardDraw
     from capplan.core.serving.load import levels_of
-    from capplan.llm.core.fleet.money import (
-        FleetMoney,
-        HoursOfUse,
-        compare_with_api,
-        fleets_by_year,
-        joules_per_output_token,
-        payment_options,
-    )
-    from capplan.specs.load import demand_without_load, load_defaults
+    from capplan.llm.core.fleet.money import FleetMoney, compare_with_api, fleets_by_year, joules_per_output_token
+    from capplan.specs.load import load_defaults
 
-    money = replace(demand_without_load().money, years=question.years)
-    growth, week, api = question.growth_fraction, question.week(), question.api()
-    card = use = None
+    money, growth, week, api = case.demand.money, question.growth_fraction, question.week(), question.api()
+    card = None
     if energy is not None and gpu.tdp_w is not None:
-        idle_w = law.of(gpu).base_fraction * gpu.tdp_w
+        idle_w = case.power_law.of(gpu).base_fraction * gpu.tdp_w
         card = CardDraw(limit_w=gpu.tdp_w, used_w=energy.power_w.expected / fit.gpus, idle_w=idle_w)
-    if 0.0 in week:
-        (level,) = levels_of(week, 1.0)
-        use = HoursOfUse(level=level, start_up_s=load_defaults("service")["start_up"].value)
     return FleetMoney(
         years=fleets_by_year(fit, growth_fraction=growth, years=question.years),
-        payments=payment_options(fit, offers, money, growth_fraction=growth, card=card, use=use),
-        use=use,
+        payments=case.ways_to_pay(replace(fit, energy=energy)),
+        use=levels_of(week, 1.0)[0] if 0.0 in week else None,
+        start_up_s=load_defaults("service")["start_up"].value,
         energy=energy,
         joules_per_output_token=(
             None if card is None else joules_per_output_token(fit, card, money, form_factor=gpu.form_factor)
@@ -285,27 +303,6 @@ def _fleet_money(
         usd_per_kwh=money.usd_per_kwh,
         pue=money.pue,
     )
-
-
-def _offers_of(gpu: "GpuSpec", prices: "Prices", *, network_bytes_per_s: float | None) -> "Offers":
-    """Return the current offers of a GPU under lasting terms, and its cheapest purchase price, dated before hearsay.
-
-    The offers stand in the network that is stated, None for their own.
-    """
-    from capplan.core.gpus.prices import LASTING_TERMS, PriceTier, current_offers
-    from capplan.core.gpus.spec import Segment
-    from capplan.llm.core.fleet.money import Offers
-
-    current = current_offers(prices.hourly)
-    rents = tuple(
-        replace(price, own_network_bytes_per_s=network_bytes_per_s)
-        for price in current
-        if price.gpu == gpu.id and price.term in LASTING_TERMS
-    )
-    purchases = [price for price in prices.purchase if price.gpu == gpu.id]
-    purchase = min(purchases, key=lambda price: (price.tier is PriceTier.HEARSAY, price.usd), default=None)
-    is_for_desks = gpu.segment in (Segment.CONSUMER, Segment.WORKSTATION)
-    return Offers(rents=rents, purchase=purchase, form_factor=gpu.form_factor, is_for_desks=is_for_desks)
 
 
 def _lines(answers: "Sequence[PlannedFleet]", question: LlmPlanQuestion, look: Look) -> "list[Line] | None":

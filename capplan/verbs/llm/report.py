@@ -16,7 +16,9 @@ from capplan.verbs.statement.fields import LoadTree, Name, Title
 from capplan.verbs.statement.options import HERE, Option, Topic
 
 if TYPE_CHECKING:
-    from capplan.llm.core.fleet.money import ServingReport
+    from capplan.core.economics.decide import Answer
+    from capplan.llm.core.fleet.money import PlannedFleet, ServingReport
+    from capplan.llm.core.search.search import Search
     from capplan.verbs.llm.plan_question import LlmPlanQuestion
 
 
@@ -59,8 +61,9 @@ def answer_llm_report(question: LlmReportQuestion, context: Context) -> "Serving
     from capplan.llm.core.fleet.money import ServingReport
     from capplan.llm.core.search.patience import with_patience_note
     from capplan.llm.core.search.surroundings import ServingSurroundings
+    from capplan.specs.fitted import load_power_law
     from capplan.verbs.llm.load_file import KEYS
-    from capplan.verbs.llm.plan import search_and_plan
+    from capplan.verbs.llm.plan import search_and_plan, served_case
     from capplan.verbs.statement.file_keys import named_by_keys
 
     asked, shown = _asked(question), str(question.load or "load")
@@ -72,17 +75,35 @@ def answer_llm_report(question: LlmReportQuestion, context: Context) -> "Serving
     week = question.week_load() if question.states_week else None
     with named_by_keys(shown, KEYS.values()), context.feedback.progress("working out the report"):
         search, fleet = search_and_plan(asked, context, week=week)
+        law = search.power_law or load_power_law()
+        decided = served_case(fleet.plan, search, asked, context.price_list(asked.specs), law).decide()
+        fleet = _as_decided(search, fleet, decided, asked, context)
         plan = with_patience_note(fleet.plan, asked.limits(), words=PATIENCE_FILE_WORDS)
         around, best = ServingSurroundings(search), plan.recommended
         return ServingReport(
             title=question.title or f"GPUs for serving {plan.model}",
             fleet=replace(fleet, plan=plan),
+            decided=decided,
             simulation=around.over_load(best) if best else None,
             variations=tuple(around.variations(plan, best)) if best else (),
             created=today().isoformat(),
             command=context.command(LLM_REPORT, question),
             load_file=shown,
         )
+
+
+def _as_decided(
+    search: "Search", fleet: "PlannedFleet", decided: "Answer", asked: "LlmPlanQuestion", context: Context
+) -> "PlannedFleet":
+    """Return the fleet whose recommended deployment is the one that was decided on."""
+    from capplan.verbs.llm.plan import fleet_of
+
+    choice, plan = decided.recommendation.choice, fleet.plan
+    if choice is None or choice.gpu == plan.fits[0].gpu:
+        return fleet
+    fits = tuple(sorted(plan.fits, key=lambda fit: fit.gpu != choice.gpu))
+    made = fleet_of(replace(plan, fits=fits), search, asked, asked.offered(context.price_list(asked.specs)))
+    return replace(made, ways=fleet.ways, local=fleet.local)
 
 
 def _asked(question: LlmReportQuestion) -> "LlmPlanQuestion":
@@ -118,10 +139,12 @@ def _csv(answers: "Sequence[ServingReport]", _question: LlmReportQuestion) -> st
 
 
 def _page(answers: "Sequence[ServingReport]", _question: LlmReportQuestion, *, extension: str) -> str | bytes:
-    from capplan.report.pages import page_file
-    from capplan.report.text.llm.report import serving_page
+    from capplan.app.procurement.serving import serving_as_report
+    from capplan.report.procurement.render import render_report
+    from capplan.report.text.llm.report import serving_sections
 
-    return page_file(serving_page(answers[0]), extension)
+    report = serving_as_report(answers[0])
+    return render_report(report, extension, serving=serving_sections(answers[0]))
 
 
 _PAGES: dict[str, Callable[..., str | bytes]] = {

@@ -63,7 +63,16 @@ def renamed(report: Report, name: str) -> Report:
             notes=(name,),
         )
         verdict = replace(model.verdict, sentence=name, reasons=(name,), changes_if=(name,))
-        models.append(replace(model, options=options, refusals=refusals, plan=plan, verdict=verdict))
+        models.append(
+            replace(
+                model,
+                options=options,
+                refusals=refusals,
+                planned=plan,
+                made=model.made._replace(model=name),
+                verdict=verdict,
+            )
+        )
     return replace(report, title=name, command=name, models=tuple(models))
 
 

@@ -64,6 +64,8 @@ def charts(report: Report, model: ModelReport, *, prefix: str) -> tuple[Chart, .
     drawn.append(latency_over_load(report, model, prefix=prefix))
     if model.tornado:
         drawn.append(sensitivity_chart(report, model, prefix=prefix))
+    if model.planned is None:
+        return tuple(chart for chart in drawn if chart is not None)
     drawn += [
         throughput_over_batch(model, prefix=prefix),
         latency_over_batch(report, model, prefix=prefix),

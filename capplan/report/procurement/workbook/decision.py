@@ -158,6 +158,11 @@ _MODEL_WIDTHS = (30.0, 60.0, 60.0, 60.0)
 def write_appendix(book: Book, report: Report, page: Page) -> None:
     """Write the sheets behind the decision, each once for all models."""
     _write_estimates(book, report.models)
+    write_sheets(book, page)
+
+
+def write_sheets(book: Book, page: Page) -> None:
+    """Write the sections of a page that have a sheet of their own."""
     for section in page.sections:
         if section.sheet:
             _write_sheet(book, section)

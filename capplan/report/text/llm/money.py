@@ -8,7 +8,7 @@ from capplan.core.numbers import Interval
 from capplan.llm.core.fleet.gpu_sharing import FleetPart
 from capplan.llm.core.fleet.launch import Launch, LaunchOption
 from capplan.llm.core.fleet.limits import PATIENCE_FILE_WORDS
-from capplan.llm.core.fleet.money import FleetMoney, FleetYear, PaymentOption, PlannedFleet
+from capplan.llm.core.fleet.money import FleetMoney, PlannedFleet
 from capplan.llm.core.fleet.shared_fleet import FleetAnswer, SharedFleet
 from capplan.llm.core.serving.asked import ServingTask
 from capplan.report.sections import (
@@ -68,18 +68,20 @@ def money_lines(fleet: PlannedFleet) -> Iterator[str]:
         )
     if money.payments:
         first = money.payments[0]
-        others = ", ".join(f"{payment.term.value} {payment.usd_per_year:,.0f}" for payment in money.payments[1:])
+        others = ", ".join(f"{payment.term.value} {payment.cost.per_year:,.0f}" for payment in money.payments[1:])
         yield (
             f"Paying over {counted(money.counted_years, 'year')}: {first.term.value} is cheapest at "
-            f"{first.usd_per_year:,.0f} USD a year ({first.seller}){'; ' if others else ''}{others}"
+            f"{first.cost.per_year:,.0f} USD a year ({first.seller}){'; ' if others else ''}{others}"
             f"{_bought_words(money)}"
         )
     if money.use is not None:
         yield (
-            f"Hours: {money.use.level.hours_per_year:,.0f} of {HOURS_PER_YEAR:,} hours a year have load; machines by "
-            f"the hour are paid for {money.paid_hours:,.0f}, starts {format_seconds(money.use.start_up_s)} early; "
+            f"Hours: {money.use.hours_per_year:,.0f} of {HOURS_PER_YEAR:,} hours a year have load; machines by "
+            f"the hour are paid for {money.paid_hours:,.0f}, starts {format_seconds(money.start_up_s)} early; "
             "commitments and bought ones cost all hours"
         )
+    if (job := fleet.plan.load.job) is not None:
+        yield f"The job of {job.prompts:,} requests is counted once a night, 365 times a year, as long as it runs"
     last = money.years[-1]
     if money.growth_fraction:
         yield (
@@ -125,33 +127,6 @@ def api_line(money: FleetMoney) -> str:
     return (
         f"API: {api.usd_per_hour:,.2f} USD/h at this load against {api.fleet_usd_per_hour:,.2f} for the fleet; {answer}"
     )
-
-
-def _price_per_gpu(payment: PaymentOption) -> str:
-    is_owned = isinstance(payment.cost, OwnedCost)
-    return f"{payment.usd_per_gpu:,.0f} USD" if is_owned else f"{payment.usd_per_gpu:,.2f} USD/h"
-
-
-PAYMENTS: tuple[Column[PaymentOption], ...] = (
-    words("term", lambda payment: payment.term.value),
-    figure("price per GPU", _price_per_gpu),
-    words("seller", lambda payment: f"{payment.seller} (marketplace)" if payment.is_marketplace else payment.seller),
-    words("day", lambda payment: payment.day),
-    figure(
-        "first day",
-        lambda payment: payment.cost.initial if isinstance(payment.cost, OwnedCost) else 0.0,
-        "{:,.0f}".format,
-    ),
-    figure("USD per year", lambda payment: payment.usd_per_year, "{:,.0f}".format),
-    figure("USD/M output tokens", lambda payment: payment.usd_per_million_output_tokens, "{:.3g}".format),
-)
-GROWTH: tuple[Column[FleetYear], ...] = (
-    words("when", lambda fleet: "today" if fleet.year == 0 else f"end of year {fleet.year}"),
-    figure("requests/s", lambda fleet: fleet.rate_per_s, "{:.3g}".format),
-    figure("replicas needed", lambda fleet: fleet.needed),
-    figure("with redundancy", lambda fleet: fleet.replicas),
-    figure("GPUs", lambda fleet: fleet.gpus),
-)
 
 
 _SHOWN = 10

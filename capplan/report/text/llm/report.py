@@ -1,23 +1,16 @@
-"""The report on LLM serving: its sections of sentences, tables and charts, and the figures that decide."""
+"""What a report on serving a language model has beside the tables of every report."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from datetime import date
 from typing import TypeVar
 
-from capplan.core.economics.evidence import Standards
 from capplan.llm.core.fleet.deployment_plan import DeploymentFit, DeploymentPlan, load_front
 from capplan.llm.core.fleet.disaggregated import DisaggregatedFit
-from capplan.llm.core.fleet.limits import PATIENCE_FILE_WORDS
-from capplan.llm.core.fleet.money import PaymentOption, ServingReport, Variation
+from capplan.llm.core.fleet.money import ServingReport, Variation
 from capplan.llm.core.serving.asked import Statistic
 from capplan.llm.core.simulation.load_answer import LatencyLimits
 from capplan.report.charts.picture import vector
 from capplan.report.charts.series import Axes, Series, series_chart
-from capplan.report.pages.blocks import Cards, Page, SigningLine
-from capplan.report.procurement.checks import CHECKS, CHECKS_TITLE, Check
-from capplan.report.procurement.figures import headline_money
-from capplan.report.procurement.money_tables import local_cards, obligation_card
 from capplan.report.sections import (
     Bar,
     BarPart,
@@ -25,46 +18,30 @@ from capplan.report.sections import (
     Block,
     Column,
     KeyFigure,
-    LineRole,
     Lines,
     Listing,
-    Medium,
     Picture,
     Section,
     Table,
     figure,
-    sentence,
     words,
 )
 from capplan.report.text.gpus import local_words
-from capplan.report.text.llm.money import GROWTH, LAUNCH_OPTIONS, PAYMENTS, money_lines
+from capplan.report.text.llm.money import LAUNCH_OPTIONS, money_lines
 from capplan.report.text.llm.plan import (
     FRONT,
     disaggregation_line,
     headline,
     load_words,
-    nearest_rejections,
     plan_columns,
-    why_rejected,
 )
 from capplan.report.text.llm.serving import load_columns, saturation_line, simulation_chart
 from capplan.report.text.ways import ways_report
 from capplan.shapes.llm_serving import shared_words
-from capplan.units import counted, format_bytes, format_fraction, format_rate, format_seconds
+from capplan.units import format_bytes, format_fraction, format_rate, format_seconds
 
 Value = TypeVar("Value")
 _SHOWN = 15
-
-
-def serving_page(report: ServingReport) -> Page:
-    """Return the report as a page."""
-    figures = _cards(report)
-    in_front = Section([Cards(figures=figures)], on=frozenset({Medium.PDF, Medium.XLSX}))
-    sections = [replace(section, entry=section.title) for section in _sections(report, figures)]
-    made = Lines([f"Made {report.created}."], on=frozenset({Medium.HTML}))
-    return Page(
-        title=report.title, created=report.created, lead=[made], sections=[in_front, *sections], is_landscape=True
-    )
 
 
 def serving_data(report: ServingReport) -> list[Section]:
@@ -73,20 +50,17 @@ def serving_data(report: ServingReport) -> list[Section]:
     return [Section([Table(plan_columns(plan), plan.fits)])]
 
 
-def _cards(report: ServingReport) -> tuple[KeyFigure, ...]:
-    """Return the figures that decide: GPUs, cost, times, and how sure they are."""
+def serving_figures(report: ServingReport) -> tuple[KeyFigure, ...]:
+    """Return the key figures that only serving has: times of requests, cost of tokens, and how sure they are."""
     best = report.fleet.plan.recommended
     if best is None:
         return ()
     cost, simulated = best.usd_per_million_output_tokens, best.simulated
+    tokens = () if cost is None else (
+        KeyFigure(label="Per million output tokens", figure=f"{cost:.3g} USD", note=f"on demand; {best.words}"),
+    )  # fmt: skip
     return (
-        KeyFigure(label="Fleet", figure=f"{best.gpus} × {best.gpu}", note=best.words),
-        KeyFigure(
-            label="Cost",
-            figure="no known price" if best.usd_per_hour is None else f"{best.usd_per_hour:,.2f} USD/h",
-            note="" if cost is None else f"{cost:.3g} USD per million output tokens",
-        ),
-        *_yearly_cards(report),
+        *tokens,
         KeyFigure(
             label="TTFT",
             figure=format_seconds(best.ttft_s.expected),
@@ -110,128 +84,35 @@ def _cards(report: ServingReport) -> tuple[KeyFigure, ...]:
     )
 
 
-def _as_rented(report: ServingReport) -> PaymentOption | None:
-    """Return what the recommended offer comes to over the years; None without an offer."""
-    best, money = report.fleet.plan.recommended, report.fleet.money
-    if best is None or best.rent is None or money is None:
-        return None
-    return next((payment for payment in money.payments if payment.term is best.rent.term), None)
-
-
-def _yearly_cards(report: ServingReport) -> Iterator[KeyFigure]:
-    """Yield what is signed: the cost of a year and of all years as the load grows, and what is owed."""
-    paid, best, money = _as_rented(report), report.fleet.plan.recommended, report.fleet.money
-    if paid is None or best is None or best.rent is None or money is None:
-        return
-    last = money.years[-1].gpus
-    grown = f"; {last} GPUs in the last year, as the load grows" if last != best.gpus else ""
-    yield KeyFigure(
-        label="Cost per year",
-        figure=f"{headline_money(paid.usd_per_year)} USD",
-        note=f"in the mean of {counted(money.counted_years, 'year')}{grown}; offer of {paid.seller}, {paid.day}",
-    )
-    yield KeyFigure(
-        label=f"Total over {counted(money.counted_years, 'year')}",
-        figure=f"{headline_money(paid.cost.total)} USD",
-        note=f"net present cost {headline_money(paid.cost.present)} USD",
-    )
-    yield obligation_card(
-        best.rent.term.value, paid.cost.yearly, upfront_fraction=best.rent.upfront_fraction, residual_usd=None
-    )
-    yield from local_cards(report.fleet.local, paid.usd_per_year, best.rent.country)
-
-
-def _price_warning(report: ServingReport) -> Iterator[str]:
-    """Yield what speaks against relying on the recommended offer's price on the day of the report."""
-    best = report.fleet.plan.recommended
-    if best is None or best.rent is None:
-        return
-    today = date.fromisoformat(report.created)
-    concerns = Standards(certain_fits=frozenset(), today=today).concerns_of_price(best.rent)
-    if concerns:
-        yield (
-            f"The price of {best.rent.provider} is of {best.rent.date}: {', '.join(concerns)}. Ask for a quote before "
-            "signing."
-        )
-
-
-def _sections(report: ServingReport, figures: Sequence[KeyFigure]) -> tuple[Section, ...]:
-    plan = report.fleet.plan
-    found = [_summary(report, figures)]
-    if plan.fits:
-        found += [
-            _front(plan),
-            *_over_load(report),
-            _memory(plan.fits),
-            _fleet(report),
-            Section(
-                [
-                    Lines(["The recommended deployment with one assumption changed; the others stay."]),
-                    Table(_VARIATIONS, report.variations, caption="Lengths, prefix-cache hits, load and price"),
-                ],
-                key="sensitivity",
-                title="What changes if the load is another",
-            ),
-        ]
-        ways = report.fleet.ways
-        found += [_money(report), *([] if ways is None else [ways_report(ways)]), *_handover(report)]
-    if plan.rejections:
-        found.append(_rejections(plan))
-    if best := plan.recommended:
-        found.append(
-            Section([Table(CHECKS, list(_checks(best)), caption=CHECKS_TITLE)], key="checks", title=CHECKS_TITLE)
-        )
-    return (*found, _assumptions(report))
-
-
-def _checks(best: DeploymentFit) -> Iterator[Check]:
-    """Yield what is left to be checked of the recommended deployment."""
-    yield Check(
-        "engineering",
-        f"speed of {best.words} on {best.gpu}: {best.evidence}",
-        "rent it for an hour, run the engine's own benchmark at this load and pass its file to ⟨measured⟩",
-    )
-    yield Check(
-        "engineering",
-        "rate, lengths of prompts and answers, prefix hits, the limits on TTFT and TPOT",
-        "compare with a week of your own logs; change them in the load file",
-    )
-    if best.rent is not None and best.usd_per_hour is not None:
-        yield Check(
-            "procurement",
-            f"price of {best.rent.provider} {best.rent.instance or ''}: {best.rent.usd_per_hour:,.3f} USD/GPU-h of "
-            f"{best.rent.date}, {best.rent.known_by}",
-            "ask for a written quote with its validity; capplan prices import reads it",
-        )
-        yield Check(
-            "operations",
-            f"quota for {best.gpus} GPUs in {best.rent.region or 'a region of yours'}",
-            "ask how long it takes to get them, and whether data may be processed there",
-        )
-    else:
-        yield Check("procurement", f"no price of {best.gpu} is known", "ask for a quote; ⟨prices⟩ reads it")
-    yield Check(
-        "finance", "years, growth, tax: amounts are before tax and in USD", "state your own; add VAT and depreciation"
-    )
-
-
-def _summary(report: ServingReport, figures: Sequence[KeyFigure]) -> Section:
-    plan = report.fleet.plan
-    lines = [
-        headline(plan),
-        f"Load: {load_words(plan.load)}. Limits: {limit_words(plan.limits)}{_sure_words(plan)}.",
+def serving_sections(report: ServingReport) -> tuple[Section, ...]:
+    """Return what a report on serving has beside the tables of every report; nothing where nothing carries the load."""
+    plan, ways = report.fleet.plan, report.fleet.ways
+    if not plan.fits:
+        return ()
+    line = "The recommended deployment with one assumption changed; the others stay."
+    varied = Table(_VARIATIONS, report.variations, caption="Lengths, prefix-cache hits, load and price")
+    found = [
+        _fleet(report),
+        _front(plan),
+        *_over_load(report),
+        _memory(plan.fits),
+        Section([Lines([line]), varied], key="sensitivity", title="What changes if the load is another"),
+        _money(report),
+        *([] if ways is None else [ways_report(ways)]),
+        *_handover(report),
     ]
-    lines += [sentence(note) for note in plan.notes if note == PATIENCE_FILE_WORDS]
-    if plan.fits:
-        lines.append(disaggregation_line(plan))
-    blocks: list[Block] = [
-        Lines(lines[:1], look="verdict"),
-        Lines(list(_price_warning(report)), role=LineRole.WARNING),
-        Lines(lines[1:]),
-        Cards(figures=figures, on=frozenset({Medium.HTML, Medium.MD})),
-        SigningLine(on=frozenset({Medium.HTML, Medium.PDF}) if plan.fits else frozenset()),
-    ]
-    return Section(blocks, key="summary", title="Recommendation")
+    return tuple(replace(section, entry=section.title) for section in found)
+
+
+def served_words(plan: DeploymentPlan) -> str:
+    """Describe the load of a plan and its limits."""
+    return f"{load_words(plan.load)}; limits: {limit_words(plan.limits)}"
+
+
+DEFINITIONS = (
+    "TTFT is from arrival to the first token, TPOT = (end to end − TTFT) ÷ (output tokens − 1), ITL the time between "
+    "any two tokens. Estimates rest on step times fitted to measured runs; intervals are in the JSON."
+)
 
 
 def limit_words(limits: LatencyLimits) -> str:
@@ -243,14 +124,6 @@ def limit_words(limits: LatencyLimits) -> str:
     statistic = limits.statistic
     of = "in the mean" if statistic is Statistic.MEAN else f"at the {statistic.value[1:]}th percentile"
     return f"{', '.join(words)} {of}"
-
-
-def _sure_words(plan: DeploymentPlan) -> str:
-    return (
-        f", with a certainty of {plan.certainty_fraction:.0%}"
-        if plan.limits.are_set and plan.certainty_fraction > 0.5
-        else ""
-    )
 
 
 def _front(plan: DeploymentPlan) -> Section:
@@ -329,15 +202,14 @@ def _memory_bar(fit: DeploymentFit) -> Bar:
 
 
 def _fleet(report: ServingReport) -> Section:
-    plan, money, best = report.fleet.plan, report.fleet.money, report.fleet.plan.recommended
+    plan, best = report.fleet.plan, report.fleet.plan.recommended
     blocks: list[Block] = []
     if best:
         spare = best.replicas - best.needed
-        blocks.append(Lines([f"{best.words}: {best.needed} needed for the load, {spare} spare."]))
+        needed = f"{best.words}: {best.needed} needed for the load, {spare} spare."
+        blocks.append(Lines([headline(plan), needed, disaggregation_line(plan)]))
     caption = "Deployments that carry the load, the cheapest first; output tokens/s per GPU and per user"
     blocks.append(Table(plan_columns(plan), plan.fits[:_SHOWN], caption=caption))
-    if money is not None:
-        blocks.append(Table(GROWTH, money.years, caption="The fleet as the load grows"))
     if plan.disaggregated:
         caption = "Prefill and decode on replicas of their own"
         blocks.append(Table(_DISAGGREGATED, plan.disaggregated, caption=caption))
@@ -379,8 +251,7 @@ def _money(report: ServingReport) -> Section:
     lines = [f"{line.rstrip('.')}." for line in money_lines(report.fleet)]
     if local := report.fleet.local_cost:
         lines.append(f"In {local.currency}: {local_words(local)}.")
-    caption = f"Ways to pay, over {counted(money.counted_years, 'year')}"
-    return Section([Lines(lines), Table(PAYMENTS, money.payments, caption=caption)], key="money", title="Money")
+    return Section([Lines(lines)], key="tokens", title="Tokens, energy and an API")
 
 
 def _handover(report: ServingReport) -> Iterator[Section]:
@@ -390,26 +261,6 @@ def _handover(report: ServingReport) -> Iterator[Section]:
     listings = (*launch.commands, *(f"# {name}\n{text}" for name, text in launch.files), manifest or "")
     options = Table(LAUNCH_OPTIONS, launch.options, caption="Each option of the command, and why")
     yield Section([Lines(launch.notes), options, *map(Listing, listings)], key="launch", title="Launch")
-
-
-def _rejections(plan: DeploymentPlan) -> Section:
-    rows = [(gpu, sentence(why_rejected(rejection))) for gpu, rejection in nearest_rejections(plan).items()]
-    count = len(plan.rejections)
-    line = f"{count} deployments fail; the JSON of this report names each. The nearest of each GPU without any:"
-    columns: list[Column[tuple[str, str]]] = [words("GPU", lambda row: row[0]), words("why", lambda row: row[1])]
-    table = Table(columns, rows, caption="GPUs without a deployment that carries the load")
-    return Section([Lines([line]), *([table] if rows else [])], key="rejected", title="What does not carry the load")
-
-
-def _assumptions(report: ServingReport) -> Section:
-    plan = report.fleet.plan
-    lines = [sentence(told.rstrip(".")) for told in (*plan.assumptions, *plan.notes)]
-    lines.append(
-        "TTFT is from arrival to the first token, TPOT = (end to end − TTFT) ÷ (output tokens − 1), ITL the time "
-        "between any two tokens. Estimates rest on step times fitted to measured runs; intervals are in the JSON."
-    )
-    lines.append(f"Made {report.created} from {report.load_file} by {report.command}.")
-    return Section([Lines(lines)], key="assumptions", title="Assumptions")
 
 
 _MOST_CURVES = 5

@@ -5,15 +5,18 @@ from datetime import date
 
 import pytest
 
+from capplan.core.economics.constraints import CostAssumptions
 from capplan.core.economics.cost import CardDraw, RentedCost
+from capplan.core.economics.options import Case
 from capplan.core.gpus.by_use import ApiPrice
 from capplan.core.gpus.prices import Price, Term
-from capplan.core.serving.load import days_in_use, levels_of
+from capplan.core.numbers import Interval
+from capplan.core.serving.load import Service
+from capplan.core.serving.response import BatchPoint, Candidate, ResponseCurve
+from capplan.core.serving.sizing import Capacity, OperatingPoint, Sizing
 from capplan.llm.core.fleet.money import (
-    HoursOfUse,
-    Offers,
+    PaymentOption,
     compare_with_api,
-    energy_of,
     fleets_by_year,
     joules_per_output_token,
     payment_options,
@@ -51,6 +54,41 @@ def rent(term: Term, usd_per_hour: float) -> Price:
     )
 
 
+def ways(
+    money: CostAssumptions, *rents: Price, growth: float = 0.0, hours: tuple[float, ...] = ()
+) -> tuple[PaymentOption, ...]:
+    """Return the ways to pay for replicas of two GPUs that carry 4 requests/s each of 16, with 100 tokens out."""
+    point = BatchPoint(batch=16, latency_s=Interval.exact(8.0), memory_bytes=Interval.exact(1.0))
+    candidate = Candidate(
+        gpu="some-gpu", name="some GPU", tdp_w=700.0, form_factor="SXM5", points=(point,), replica_gpus=2
+    )
+    curve = ResponseCurve(
+        largest_batch=16, capacity_per_s=2.0, ceiling_fraction=1.0, loads=(0.5, 1.0), percentiles_s=(0.5, 1.0)
+    )
+    sizing = Sizing(
+        capacity=Capacity(candidate=candidate, curves=(curve,)),
+        operating_point=OperatingPoint(largest_batch=16, rate_per_s=2.0),
+        need=8,
+    )
+    load = Service(
+        peak_per_s=16.0,
+        mean_per_s=16.0 * (sum(hours) * 5 / 168 if hours else 1.0),
+        latency_limit_s=1.0,
+        percentile=95.0,
+        growth_per_year_fraction=growth,
+        spares=0,
+        utilization_ceiling_fraction=1.0,
+        window_s=0.0,
+        gap_scv=1.0,
+        daily_per_s=tuple(16.0 * share for share in hours),
+        days_per_week=5 if hours else 7,
+        scales_by_hour=bool(hours),
+        start_up_s=300.0,
+    )
+    case = Case(load=load, money=money, sizings=(sizing,), rents=rents, purchases=())
+    return payment_options(case, output_len=100.0)
+
+
 def test_the_price_of_a_million_tokens() -> None:
     found = fit()
     # 8 GPUs x 1.25 USD/h = 10 USD/h for 16 x 100 x 3600 = 5.76 million output tokens an hour.
@@ -84,22 +122,13 @@ def test_energy_follows_the_load() -> None:
     assert joules_per_output_token(fit(), CARD, MONEY, form_factor="SXM5") == pytest.approx(4.7570625)
 
 
-def test_cards_beyond_the_deployment_only_wait() -> None:
-    # Eight cards of 400 W and eight that wait at 100 W take 4,000 W, no host beside them.
-    assert energy_of(fit(), CARD, MONEY, form_factor="SXM5", gpus=16, servers=0).average_w == pytest.approx(4000)
-
-
 def test_rents_by_the_hour_follow_the_hours_of_use() -> None:
     # 8 to 18 o'clock on five days: 50 h a week, 50 x 365 / 7 = 2,607.14 h a year. Machines start five times a week,
     # 5 x 365 / 7 = 260.71 times 300 s are 21.73 h more. Eight GPUs of 2 USD/h: 16 x 2,628.87 = 42,061.9 USD; a
     # commitment of 1 USD/h costs 8 x 8,760 = 70,080 USD.
-    (level,) = levels_of(days_in_use(frozenset(range(8, 18)), 5), 1.0)
-    use = HoursOfUse(level=level, start_up_s=300.0)
-    assert use.in_use_fraction == pytest.approx(50 / 168)
-    offers = Offers(rents=(rent(Term.ON_DEMAND, 2.0), rent(Term.RESERVED_1Y, 1.0)), purchase=None, form_factor="SXM5")
-    money = replace(MONEY, years=1)
-    found = payment_options(fit(), offers, money, growth_fraction=0.0, card=CARD, use=use)
-    costs = {option.term: option.usd_per_year for option in found}
+    hours = tuple(float(8 <= hour < 18) for hour in range(24))
+    found = ways(replace(MONEY, years=1), rent(Term.ON_DEMAND, 2.0), rent(Term.RESERVED_1Y, 1.0), hours=hours)
+    costs = {option.term: option.cost.per_year for option in found}
     assert costs[Term.ON_DEMAND] == pytest.approx(42_061.9, abs=0.1)
     assert costs[Term.RESERVED_1Y] == pytest.approx(70_080)
     # 1,600 output tokens a second in the hours of use alone.
@@ -107,8 +136,8 @@ def test_rents_by_the_hour_follow_the_hours_of_use() -> None:
 
 
 def test_rent_follows_the_fleet_and_a_commitment_holds_the_last() -> None:
-    offers = Offers(rents=(rent(Term.ON_DEMAND, 1.0), rent(Term.RESERVED_3Y, 0.5)), purchase=None, form_factor="SXM5")
-    by_term = {each.term: each for each in payment_options(fit(), offers, MONEY, growth_fraction=0.5, card=CARD)}
+    rents = (rent(Term.ON_DEMAND, 1.0), rent(Term.RESERVED_3Y, 0.5))
+    by_term = {each.term: each for each in ways(MONEY, *rents, growth=0.5)}
     on_demand, reserved = by_term[Term.ON_DEMAND].cost, by_term[Term.RESERVED_3Y].cost
     assert isinstance(on_demand, RentedCost)
     assert isinstance(reserved, RentedCost)
@@ -118,8 +147,7 @@ def test_rent_follows_the_fleet_and_a_commitment_holds_the_last() -> None:
 
 
 def test_the_price_of_a_token_over_the_years_counts_what_is_served() -> None:
-    offers = Offers(rents=(rent(Term.ON_DEMAND, 1.25),), purchase=None, form_factor=None)
-    (only,) = payment_options(fit(), offers, MONEY, growth_fraction=0.0, card=CARD)
+    (only,) = ways(MONEY, rent(Term.ON_DEMAND, 1.25))
     assert only.usd_per_million_output_tokens == pytest.approx(10 / 5.76)
 
 
