@@ -11,7 +11,9 @@ import pytest
 
 import capplan
 from capplan.report.text.answer import render_answer
+from capplan.serve.mcp.abridged import abridged
 from capplan.units import format_joules, format_watts
+from capplan.verbs.statement.registry import find_verb
 from tests.nightly import mostly_nightly
 from tests.seen import at_least
 from tests.serve.conftest import Served, command
@@ -246,6 +248,8 @@ def test_what_to_know_of_the_taken_gpus_is_said_at_every_door(served, net, net_f
     query = f"model={quote(net)}&batch={batch}&gpus={','.join(gpus)}"
     in_python = capplan.plan(str(net_file), batches=batch, gpus=gpus)
     assert list(in_python.offer_cautions) == said
+    for_assistants, _ = abridged(plan, verdict=find_verb("plan").verdict, room=2_000)
+    assert for_assistants["offer_cautions"] == said
     words = ("plan", net_file, "--batch", batch, "--gpu", ",".join(gpus))
     doors = {
         "page": served.get(f"/answer?{query}").body.decode(),
