@@ -33,6 +33,7 @@ from capplan.llm.core.search.room import OversizeError, served_demand
 from capplan.llm.core.serving.estimate import ServingEstimate, ServingPoint
 from capplan.llm.core.sharding import Sharding
 from capplan.probe.target.names import canonical_words
+from capplan.shapes.llm_serving import POINT
 from capplan.specs import Gpus
 from capplan.wording import as_options
 
@@ -294,7 +295,7 @@ def _rows(
         does_not_fit = isinstance(error, OversizeError)
         head["status"] = FitStatus.DOES_NOT_FIT.value if does_not_fit else RowStatus.UNSUPPORTED.value
         return [{**head, "fits": False, "reason": str(error), "batch": clients} for clients in conditions.concurrency]
-    return [{**head, **_point_values(estimate, point), **_energy_values(point)} for point in estimate.points]
+    return [{**head, **_point_values(estimate, point)} for point in estimate.points]
 
 
 def _memory_values(stage: StageMemory) -> dict[str, Value]:
@@ -307,8 +308,13 @@ def _memory_values(stage: StageMemory) -> dict[str, Value]:
     }
 
 
+_POINT = tuple(column for column in POINT.flat_columns if column.name in {planned.name for planned in PLANNED_COLUMNS})
+"""The columns of a row that a point states itself."""
+
+
 def _point_values(estimate: ServingEstimate, point: ServingPoint) -> dict[str, Value]:
     return {
+        **{column.name: column.value(point, estimate) for column in _POINT},
         "batch": point.concurrency,
         "precision": estimate.weights,
         "status": FitStatus.FITS.value,
@@ -319,34 +325,10 @@ def _point_values(estimate: ServingEstimate, point: ServingPoint) -> dict[str, V
         "latency_low_s": _answer_s(point, estimate.output_len, point.output_tokens_per_s.high),
         "latency_high_s": _answer_s(point, estimate.output_len, point.output_tokens_per_s.low),
         "throughput_per_s": point.requests_per_s,
-        "ttft_s": point.ttft_s.expected,
-        "ttft_low_s": point.ttft_s.low,
-        "ttft_high_s": point.ttft_s.high,
-        "tpot_s": point.tpot_s.expected,
-        "tpot_low_s": point.tpot_s.low,
-        "tpot_high_s": point.tpot_s.high,
-        "output_tokens_per_s": point.output_tokens_per_s.expected,
-        "output_tokens_low_per_s": point.output_tokens_per_s.low,
-        "output_tokens_high_per_s": point.output_tokens_per_s.high,
         "max_batch": int(estimate.sequences_that_fit),
-        "evidence": point.evidence,
         "calibration": estimate.calibration,
         "model_name": estimate.model,
         "parameters": estimate.params,
-    }
-
-
-def _energy_values(point: ServingPoint) -> dict[str, Value]:
-    if point.energy is None:
-        return {}
-    power, joules = point.energy.power_w, point.energy.joules_per_output_token
-    return {
-        "power_w": power.expected,
-        "power_low_w": power.low,
-        "power_high_w": power.high,
-        "joules_per_output_token": joules.expected,
-        "joules_low_per_output_token": joules.low,
-        "joules_high_per_output_token": joules.high,
     }
 
 

@@ -13,7 +13,7 @@ from capplan.llm.core.search.room import OversizeError
 from capplan.llm.core.serving.asked import MOST_CLIENTS
 from capplan.llm.core.serving.estimate import ServingEstimate, ServingPoint
 from capplan.report.render import render
-from capplan.report.sections import Column, Format, Section, figure, words
+from capplan.report.sections import Column, Format, Section, figure, shape_columns, words
 from capplan.report.text.llm.money import launch_blocks, money_lines
 from capplan.report.text.llm.plan import (
     disaggregation_line,
@@ -31,15 +31,13 @@ from capplan.serve.planning.answer import TaskContext, derive
 from capplan.serve.planning.messages import Reply
 from capplan.serve.questions import question_link
 from capplan.shapes.llm_memory import llm_memory_document
-from capplan.shapes.llm_serving import shared_words
+from capplan.shapes.llm_serving import POINT, shared_words
 from capplan.shapes.types import LlmMemoryDocument
 from capplan.units import (
     format_bytes,
-    format_joules,
     format_parameters,
     format_rate,
     format_seconds,
-    format_watts,
 )
 from capplan.verbs.llm.estimate import LLM_ESTIMATE, LlmEstimateQuestion, answer_llm_estimate
 from capplan.verbs.llm.fields import names_of
@@ -158,19 +156,11 @@ def _described(served: Served) -> tuple[str, str, list[str]]:
 
 def _times(estimate: ServingEstimate) -> list[Column[ServingPoint]]:
     """Return the columns of the table over clients; those with a name are explained by it."""
-    energy: list[Column[ServingPoint]] = [
-        figure("power", lambda point: point.energy.power_w.expected if point.energy else None, format_watts),
-        figure(
-            "J/token",
-            lambda point: point.energy.joules_per_output_token.expected if point.energy else None,
-            format_joules,
-        ),
-    ]
     return [
         figure("time to first token", lambda point: point.ttft_s, _with_ends, name="ttft"),
         figure("time per token", lambda point: point.tpot_s, _with_ends, name="tpot"),
         figure("tokens/s", lambda point: point.output_tokens_per_s.expected, format_rate, name="tokens"),
-        *(energy if any(point.energy for point in estimate.points) else []),
+        *shape_columns(POINT, estimate.points, whole=estimate),
     ]
 
 
