@@ -25,7 +25,7 @@ from capplan.llm.core.serving.load_curve import LoadPoint
 from capplan.llm.core.simulation.load_answer import Percentiles
 from capplan.shapes.common import VERSIONED
 from capplan.shapes.llm_serving import SERVED_MODEL, metered, shared_words, sharing_of
-from capplan.shapes.shape import Nested, Shape, Typed, column, figure, itself, reads
+from capplan.shapes.shape import NOWHERE, Nested, Shape, Typed, View, column, figure, itself, reads
 from capplan.shapes.ways import WAYS
 from capplan.units import format_rate, format_seconds
 
@@ -160,24 +160,28 @@ RENTED: Final = Shape("RentedGpu", Price, "An offer by its price of one GPU and 
     figure("networked", "is_networked", default=False),
 ))
 DEPLOYMENT: Final = Shape("DeploymentFitDocument", WrittenFit, "A deployment that carries the load within the limits.", (
-    figure("gpu", "fit.gpu", show=column("GPU")),
-    figure("gpus", "fit.gpus", "GPUs of all replicas", column("GPUs")),
+    figure("gpu", "fit.gpu", show=column("GPU").seen(View.ANSWER, title="or")),
+    figure("gpus", "fit.gpus", "GPUs of all replicas", column("GPUs").seen(View.ANSWER)),
     figure("replicas", "fit.replicas", show=column("replicas")),
     figure("replicas_needed", "fit.needed"),
     figure("words", "fit.words"),
     *sharing_of("fit.sharding"),
     figure("shared", reads(str, lambda written: shared_words(written.fit.sharding)), show=column("shared").alone()),
-    figure("engine", "fit.engine", show=column("engine")),
-    figure("weights", "fit.weights", show=column("weights")),
+    figure("placed", reads(str, lambda written: f"{written.fit.replicas} × {shared_words(written.fit.sharding)}"),
+        show=NOWHERE.alone().seen(View.ANSWER, title="shared", rank=1)),
+    figure("engine", "fit.engine", show=column("engine").seen(View.ANSWER, rank=2)),
+    figure("weights", "fit.weights", show=column("weights").seen(View.ANSWER, rank=3)),
     figure("kv", "fit.kv"),
     figure("memory", "fit.memory"),
     figure("ttft_s", _seen("ttft_s", "ttft_s")),
-    figure("ttft_expected_s", "fit.ttft_s", show=column("{first}", format_seconds).alone()),
+    figure("ttft_expected_s", "fit.ttft_s", show=column("{first}", format_seconds).alone().seen(View.ANSWER, title="TTFT")),
     figure("ttft_p99_s", _p99("ttft_s"), show=column("{percentile}", format_seconds).alone()),
     figure("tpot_s", _seen("tpot_s", "tpot_s")),
-    figure("tpot_expected_s", "fit.tpot_s", show=column("TPOT", format_seconds).alone()),
+    figure("tpot_expected_s", "fit.tpot_s", show=column("TPOT", format_seconds).alone().seen(View.ANSWER)),
     figure("tpot_p99_s", _p99("tpot_s"), show=column("TPOT p99", format_seconds).alone()),
     figure("e2e_s", _seen("e2e_s", "e2e_s")),
+    figure("e2e_expected_s", "fit.e2e_s",
+        show=NOWHERE.alone().seen(View.ANSWER, title="latency", form=format_seconds)),
     figure("itl_s", "fit.simulated.itl_s"),
     figure("rate_per_s", "fit.rate_per_s"),
     figure("running_per_replica", "fit.running"),
@@ -191,9 +195,10 @@ DEPLOYMENT: Final = Shape("DeploymentFitDocument", WrittenFit, "A deployment tha
     figure("job_s", "fit.job_s", "time of a job at the highest rate; null without a job"),
     figure("job_usd", "fit.job_usd"),
     figure("goodput_fraction", "fit.simulated.goodput_fraction"),
-    figure("usd_per_hour", "fit.usd_per_hour", show=column("USD/h", "{:,.2f}".format)),
-    figure("usd_per_million_output_tokens", "fit.usd_per_million_output_tokens", show=_USD_PER_MILLION),
-    figure("usd_per_million_tokens", "fit.usd_per_million_tokens", show=_USD_PER_MILLION),
+    figure("usd_per_hour", "fit.usd_per_hour", show=column("USD/h", "{:,.2f}".format).seen(View.ANSWER)),
+    figure("usd_per_million_output_tokens", "fit.usd_per_million_output_tokens",
+        show=_USD_PER_MILLION.seen(View.ANSWER, title="USD/M out")),
+    figure("usd_per_million_tokens", "fit.usd_per_million_tokens", show=_USD_PER_MILLION.seen(View.ANSWER)),
     figure("split_usd_per_million_tokens", TOKEN_PRICES.at("fit.split_usd_per_million")),
     figure("machines", "fit.machines", "rented machines that hold all replicas; null: no offer does"),
     figure("rent", RENTED.at("fit.rent")),

@@ -12,7 +12,7 @@ from capplan.llm.core.fleet.limits import expected_limits
 from capplan.llm.core.fleet.money import PlannedFleet
 from capplan.llm.core.serving.asked import ServingTask, Statistic
 from capplan.llm.core.serving.energy import ServingEnergy
-from capplan.report.sections import Column, Line, Span, Style, Table, figure, line, words
+from capplan.report.sections import Line, Span, Style, Table, line, shape_columns
 from capplan.report.text.answer import WORDS_HINT
 from capplan.report.text.gpus import local_words
 from capplan.report.text.llm.money import money_lines
@@ -26,7 +26,9 @@ from capplan.report.text.llm.plan import (
     why_rejected,
 )
 from capplan.report.text.styled import cut_line, styled_table
+from capplan.shapes.llm_plan import DEPLOYMENT, alone
 from capplan.shapes.llm_serving import shared_words
+from capplan.shapes.shape import View
 from capplan.units import counted, format_joules, format_rate, format_seconds, format_watts
 from capplan.wording import as_options
 
@@ -238,29 +240,18 @@ def _why(plan: DeploymentPlan, best: DeploymentFit) -> str:
     return f"{others}; {sure if limited else ''}times known from: {best.evidence}.{tied}"
 
 
-_COLUMNS: tuple[Column[DeploymentFit], ...] = (
-    words("or", lambda fit: fit.gpu),
-    figure("GPUs", lambda fit: fit.gpus),
-    words("shared", lambda fit: f"{fit.replicas} × {shared_words(fit.sharding)}", rank=1),
-    words("engine", lambda fit: fit.engine, rank=2),
-    words("weights", lambda fit: fit.weights, rank=3),
-    figure("USD/h", lambda fit: fit.usd_per_hour, "{:,.2f}".format),
-)
-_ANSWERED: tuple[Column[DeploymentFit], ...] = (
-    figure("TTFT", lambda fit: fit.ttft_s.expected, format_seconds),
-    figure("TPOT", lambda fit: fit.tpot_s.expected, format_seconds),
-    figure("USD/M out", lambda fit: fit.usd_per_million_output_tokens, "{:.3g}".format),
-)
-_TAKEN_IN: tuple[Column[DeploymentFit], ...] = (
-    figure("latency", lambda fit: fit.e2e_s.expected, format_seconds),
-    figure("USD/M tokens", lambda fit: fit.usd_per_million_tokens, "{:.3g}".format),
-)
+_GENERATED = ("ttft_expected_s", "tpot_expected_s", "usd_per_million_output_tokens")
+_TAKEN_IN = ("e2e_expected_s", "usd_per_million_tokens")
+"""Figures that tasks with tokens to decode have, and those of other tasks."""
 
 
 def _choices(plan: DeploymentPlan, width: int) -> list[Line]:
     others = different_choices(plan.fits)[1 : 1 + OTHER_CHOICES]
-    columns = (*_COLUMNS, *(_ANSWERED if plan.load.task is ServingTask.GENERATE else _TAKEN_IN))
-    return [*styled_table(Table(columns, others), width=width), line("")] if others else []
+    rows, without = [*map(alone, others)], _TAKEN_IN if plan.load.task is ServingTask.GENERATE else _GENERATED
+    columns = shape_columns(
+        DEPLOYMENT, rows, view=View.ANSWER, order=("usd_per_hour", "ttft_expected_s"), without=without
+    )
+    return [*styled_table(Table(columns, rows), width=width), line("")] if others else []
 
 
 def _rest(fleet: PlannedFleet, width: int) -> Iterator[Line]:
