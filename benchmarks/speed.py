@@ -1,16 +1,18 @@
 """How fast capplan itself is: figures that depend on the machine, so that no test asks for them.
 
 Run `python benchmarks/speed.py` on an idle machine. Each line gives what was reached and what is wanted; the exit code
-is 1 if something missed its target. All but the last two need no model library.
+is 1 if something missed its target. All but the last four need no model library.
 """
 
 import json
 import random
+import resource
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from capplan.core.gpus.spec import GpuSpec
@@ -97,6 +99,23 @@ def memory_command_s() -> float:
         return _reported_s(code, trace)
 
 
+def _child_s(*words: str) -> float:
+    """Return what a process takes, the least of five. [CPU seconds]"""
+    taken = []
+    for _ in range(5):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        subprocess.run([sys.executable, *words], capture_output=True, check=True, cwd=ROOT)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        taken.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+    return min(taken)
+
+
+def over_bare_start(*words: str) -> float:
+    """Return what a command that was asked before takes over what Python with numpy and typer takes to start."""
+    subprocess.run([sys.executable, "-m", "capplan", *words], capture_output=True, check=True, cwd=ROOT)
+    return _child_s("-m", "capplan", *words) / _child_s("-c", "import numpy, typer")
+
+
 def build_70_billion_s() -> float:
     """Build Llama 70B on the meta device. [CPU seconds]"""
     config = {
@@ -124,6 +143,8 @@ def main() -> int:
         ("largest batch of 500 operators [CPU s]", largest_batch_s, 0.25),
         ("harness per repetition [s]", harness_s_per_repetition, 20e-6),
         ("capplan memory from a trace [CPU s]", memory_command_s, 0.5),
+        ("warm plan over a bare start [ratio]", partial(over_bare_start, "plan", "resnet50", "--batch", "32"), 5.0),
+        ("gpus over a bare start [ratio]", partial(over_bare_start, "gpus"), 2.1),
         ("Llama 70B on the meta device [CPU s]", build_70_billion_s, 2.0),
     ]
     rate = allocator_events_per_s()

@@ -45,6 +45,7 @@ FIXTURES = Path(__file__).parent / "fixtures"
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    gc.set_threshold(50_000)  # tracing makes many objects and few cycles; searching them took a tenth of a run
     config.pluginmanager.register(SkipReport(config), "capplan-skips")
 
 

@@ -248,10 +248,16 @@ def files_behind(question: TraceKey) -> tuple[Path, ...]:
         file = getattr(module, "__dict__", {}).get("__file__")  # lazy modules load at any other question
         if not isinstance(file, str) or not file.endswith(".py"):
             continue
-        path = Path(file).resolve()
+        path = _resolved(file)
         if path.is_file() and (not is_installed(path) or name.partition(".")[0] == named):
             files.append(path)
     return tuple(dict.fromkeys([*files_named(question.words), *files]))
+
+
+@cache
+def _resolved(file: str) -> Path:
+    """Return a path without links, once in a process: the files of thousands of modules are asked for three times."""
+    return Path(os.path.realpath(file))
 
 
 def files_named(words: str) -> list[Path]:
@@ -329,7 +335,7 @@ class OpenedFiles:
 
     def of_the_user(self) -> list[Path]:
         """Return the files that are neither installed nor capplan's own, whether they exist or were only looked for."""
-        resolved = {Path(os.path.realpath(path)) for path in self.paths if str(path) not in sys.path}
+        resolved = {_resolved(path) for path in map(str, self.paths) if path not in sys.path}
         return sorted(filter(_is_of_the_user, resolved))
 
 

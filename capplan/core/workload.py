@@ -72,12 +72,7 @@ OWN_PRECISIONS: Mapping[str, Precision] = {"bfloat16": Precision.BF16, "float16"
 
 
 def precision_label(precision: Precision, dtype: str | None) -> str:
-    """Return number formats in words: "bf16 (the model's own)" where a model is not built in fp32 and runs as it is.
-
-    Args:
-        precision: what was asked for.
-        dtype: the model's own dtype, as torch names it; None without parameters.
-    """
+    """Return number formats in words: "bf16 (the model's own)" where a model is not built in fp32 and runs as it is."""
     if precision is not Precision.FP32 or dtype in ("float32", None):
         return precision.value
     own = OWN_PRECISIONS.get(dtype)

@@ -8,6 +8,7 @@ import contextlib
 import hashlib
 import os
 from collections.abc import Callable, Iterable
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -22,6 +23,12 @@ _MOST_KEPT = 8
 """Values of one name that are kept, as those of several checkouts and of environment variables that name files."""
 
 
+@lru_cache(maxsize=_MOST_KEPT)
+def _decoded(path: Path, kind: Any) -> Any:
+    """Return what a file holds, once in a process: its name changes with what it was made from."""
+    return msgspec.msgpack.decode(path.read_bytes(), type=kind)
+
+
 def kept_value(name: str, kind: Any, files: Iterable[Path], make: Callable[[], _Value]) -> _Value:
     """Return what all `files` that decide a value make: as it was kept after they last changed, else made now."""
     if os.environ.get("CAPPLAN_CACHE") == "off":
@@ -30,7 +37,7 @@ def kept_value(name: str, kind: Any, files: Iterable[Path], make: Callable[[], _
     digest = hashlib.blake2b(stamps.encode(), digest_size=12).hexdigest()
     path = cache_folder() / "specs" / f"{name}-{digest}.msgpack"
     try:
-        kept: _Value = msgspec.msgpack.decode(path.read_bytes(), type=kind)
+        kept: _Value = _decoded(path, kind)
         return kept
     except (OSError, msgspec.MsgspecError, ValueError):
         made = make()

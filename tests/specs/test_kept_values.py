@@ -8,7 +8,7 @@ import pytest
 from capplan.files import cache_folder
 from capplan.specs import load_gpus
 from capplan.specs.calibration import _load_as_of, load_calibration
-from capplan.specs.kept_values import kept_value
+from capplan.specs.kept_values import _decoded, kept_value
 from capplan.specs.prices import load_prices
 
 
@@ -44,8 +44,10 @@ def test_a_value_is_made_once_until_its_file_changes(file: Path) -> None:
 def test_damage_and_another_type_are_made_anew(file: Path) -> None:
     read(file)
     (kept,) = (cache_folder() / "specs").iterdir()
+    assert read(file) is read(file)
     for content in (b"", b"\xff", b"\x82\xa4name\x01\xacmemory_bytes\x02"):
         kept.write_bytes(content)
+        _decoded.cache_clear()
         assert read(file).name == "L4"
 
 
@@ -62,6 +64,7 @@ def test_specs_prices_and_calibrations_are_the_same_kept_as_made(file: Path, mon
         if cache:
             monkeypatch.setenv("CAPPLAN_CACHE", cache)
         _load_as_of.cache_clear()
+        _decoded.cache_clear()
         gpus = load_gpus()
         found.append(({**gpus, **gpus.cpus}, gpus.architectures, load_prices(gpus), load_calibration()))
     assert len(found[0][0]) > 150

@@ -73,13 +73,7 @@ def wait_or_buy(
     rents: Sequence[Price],
     kinds: Sequence[PeakKind],
 ) -> WaitOrBuy:
-    """Compare waiting with what the report recommends.
-
-    Args:
-        plan: The plan, which must hold the GPU that is waited for.
-        answer: The decision without it.
-        kinds: The units of the number format asked for, the fastest first.
-    """
+    """Compare waiting with what the report recommends."""
     gpu = asked.gpu
     empty = WaitOrBuy(
         gpu=gpu.id, gpu_name=gpu.name, expected_first=asked.period.first, expected_last=asked.period.last,

@@ -11,11 +11,7 @@ _MOST_CHEAPER = 2
 
 
 def offer_cautions(plan: Plan, *, on: date) -> tuple[str, ...]:
-    """Return sentences' parts on the recommended GPUs: licence, age of the price, porting, what would cost less.
-
-    Args:
-        on: The day from which the age of prices is counted.
-    """
+    """Return sentences' parts on the recommended GPUs: licence, age of the price, porting, what would cost less."""
     licensed = [recommendation.fit.gpu.id for recommendation in plan.recommended if recommendation.licence]
     parts = [f"GeForce drivers are not licensed for data centres ({_listed(licensed)})"] if licensed else []
     parts += _aged_prices(plan, on)

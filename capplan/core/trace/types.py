@@ -426,12 +426,7 @@ class ModelInput:
 
 
 def model_input(trace: Trace, recording: Recording) -> ModelInput:
-    """Return what one sample of a trace is.
-
-    Args:
-        trace: the model with its inputs.
-        recording: the recording that answers; one that holds at a single batch has that batch in its shapes.
-    """
+    """Return what one sample of a trace is."""
     sampled = (_sample(tensor, recording.exact_batch) for tensor in trace.inputs)
     sizes = list(dict.fromkeys(size for size in sampled if size))
     more = len(sizes) - _MOST_SHOWN

@@ -157,12 +157,6 @@ def plan_run(
 
     An asynchronous checkpoint stops the job for its copy to the hosts, is written before the next one starts, and is
     lost with what was done meanwhile where a failure comes first.
-
-    Args:
-        step_s: Time of one optimizer step. [s]
-        tokens: Tokens that pass the model.
-        reliability: Failures, storage and restarts.
-        campaign: What published campaigns took over the time of their steps alone, as a factor.
     """
     steps = max(1.0, tokens / job.step_tokens)
     size = checkpoint_bytes(job)
