@@ -16,7 +16,8 @@ def runs_of(measured: Sequence[MeasuredRun], deployment: ServingDeployment) -> l
     """Return the measured runs of a deployment; benchmark files do not name one and are taken to be of it."""
     words = deployment.words
     names = {deployment.model.architecture.name, words.model, deployment.model.hf_id or ""}
-    gpus = {deployment.gpu.id, words.gpu}
+    gpus, cap = {deployment.gpu.id, words.gpu}, deployment.machine.cap
+    limit_w = deployment.gpu.tdp_w if cap is None else cap.law.cap_w
     return [
         run
         for run in measured
@@ -25,16 +26,9 @@ def runs_of(measured: Sequence[MeasuredRun], deployment: ServingDeployment) -> l
             run.model in names
             and run.gpu in gpus
             and run.sharding == words.sharding
-            and _is_limited_so(run, deployment)
+            and (None in (run.power_limit_w, limit_w) or run.power_limit_w == limit_w)
         )
     ]
-
-
-def _is_limited_so(run: MeasuredRun, deployment: ServingDeployment) -> bool:
-    """Return True if a run had a deployment's power limit, or does not say which it had."""
-    cap, own_w = deployment.machine.cap, deployment.gpu.tdp_w
-    limit_w = own_w if cap is None else cap.law.cap_w
-    return run.power_limit_w is None or limit_w is None or run.power_limit_w == limit_w
 
 
 def named_runs_of(measured: Sequence[MeasuredRun], deployment: ServingDeployment) -> list[MeasuredRun]:
