@@ -309,10 +309,6 @@ class PowerLaw:
         is_known = gpu.architecture in self.architectures and not _is_of_another_market(gpu)
         return "architecture measured" if is_known else "other architectures measured"
 
-    def limit_w(self, gpu: GpuSpec) -> float | None:
-        """Return the most that a card draws: its own limit or the cap; None where its own is not known. [W]"""
-        return gpu.tdp_w if gpu.tdp_w is None or self.cap_w is None else min(gpu.tdp_w, self.cap_w)
-
     def caps(self, gpu: GpuSpec) -> bool:
         """Return True if the cap lies below the card's own limit."""
         return self.cap_w is not None and gpu.tdp_w is not None and self.cap_w < gpu.tdp_w
@@ -441,10 +437,9 @@ def step_energy(
     squares. A step that takes longer draws less and costs more. Under a cap the time must be that of the capped card,
     which draws the cap where the cap binds.
     """
-    limit_w = law.limit_w(gpu)
-    if gpu.tdp_w is None or limit_w is None:
+    if gpu.tdp_w is None:
         return None
-    constants = law.of(gpu)
+    limit_w, constants = min(gpu.tdp_w, law.cap_w or gpu.tdp_w), law.of(gpu)
     slow_w, expected_w, quick_w = (
         min(limit_w, gpu.tdp_w * power_fraction(work.over(seconds), constants))
         for seconds in (time_s.high, time_s.expected, time_s.low)

@@ -37,7 +37,7 @@ from capplan.llm.core.model_query import LanguageModel
 from capplan.llm.core.search.replica import Replica, request_demand
 from capplan.llm.core.serving.asked import Statistic
 from capplan.llm.core.serving.cases import Metric, Serving, width_name
-from capplan.llm.core.serving.energy import ServedTokens, ServingEnergy, load_energy, of_replicas
+from capplan.llm.core.serving.energy import ServedTokens, ServingEnergy, load_energy
 from capplan.llm.core.serving.evidence import (
     MEASURED_HERE,
     Adjustment,
@@ -466,7 +466,7 @@ class Search:
             busy_fraction=busy,
             law=law,
         )
-        return None if found is None else of_replicas(found, fit.replicas)
+        return None if found is None else replace(found, power_w=found.power_w * fit.replicas)
 
     def _broken(self, answer: LoadAnswer, deployment: ServingDeployment) -> BrokenLimit | None:
         limits = self.expected_limits(deployment)

@@ -245,8 +245,3 @@ def load_energy(
         ),
         evidence=found.evidence,
     )
-
-
-def of_replicas(energy: ServingEnergy, replicas: int) -> ServingEnergy:
-    """Return the power of so many replicas alike; a token costs the same."""
-    return replace(energy, power_w=energy.power_w * replicas)
