@@ -17,9 +17,10 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, partial
+from io import BufferedReader
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from platformdirs import user_cache_path, user_config_path, user_data_path
 
@@ -80,7 +81,7 @@ def read_file(path: Path, *, at_most: int = LARGEST_READ_BYTES) -> bytes:
         return stream.read(at_most + 1)
 
 
-def open_file(path: Path) -> BinaryIO:
+def open_file(path: Path) -> BufferedReader:
     """Open a file that somebody named for reading; a descriptor such as `/dev/stdin` may be a pipe, a name may not.
 
     Raises:

@@ -136,9 +136,7 @@ def _line_blocks(file: Path) -> Iterator[list[bytes]]:
 def _opened(file: Path) -> Iterator[BinaryIO]:
     try:
         with open_file(file) as raw:
-            is_packed = raw.read(2) == GZIP_MAGIC
-            raw.seek(0)
-            if is_packed:
+            if raw.peek(2)[:2] == GZIP_MAGIC:  # a pipe cannot be read again from its start
                 with gzip.open(raw, "rb") as unpacked:
                     yield unpacked  # type: ignore[misc]  # a GzipFile reads as a binary file does
             else:

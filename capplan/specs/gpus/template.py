@@ -144,6 +144,7 @@ def render_cpu_sheet(cpu: GpuSpec, *, read_on: date) -> str:
         "exemptions:",
         f"  - {{rule: formula, keys: [{keys}], reason: cores that PyTorch uses at the clock that the system states}}",
         "  - {rule: bandwidth, keys: [bandwidth], reason: what long copies reach on this machine}",
+        f"  - {{rule: ladder, keys: [{keys}], reason: long products may pass the rate by instructions and clock}}",
         "  - {rule: ridge, keys: [bandwidth], reason: copies were timed beside whatever else ran on this machine}",
         "notes:",
         '  - "This machine: the cores that PyTorch uses and the memory that is installed."',

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -75,6 +76,49 @@ def test_burstgpt_counts_answers_of_no_token_as_failed(tmp_path: Path) -> None:
     assert not observed.arrivals.has_dates
     assert observed.arrivals.weekly_mean_per_s is None
     assert (observed.arrivals.total, observed.failed) == (2, 1)
+
+
+def test_failures_of_burstgpt_are_those_that_its_readme_counts(tmp_path: Path) -> None:
+    """HPMLL/BurstGPT, README of release 1.1: 1,429.7k lines in BurstGPT_1.csv, 1,404.3k of them without failures."""
+    lines = ["Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type"]
+    for number in range(14_297):
+        answer = 0 if number < 14_297 - 14_043 else 100
+        lines.append(f"{number * 360},ChatGPT,500,{answer},{500 + answer},Conversation log")
+    observed = read(tmp_path, lines)
+    assert (observed.arrivals.total, observed.failed) == (14_043, 254)
+    assert observed.failed is not None
+    assert observed.failed / len(lines[1:]) == pytest.approx(0.0178, abs=1e-4)
+
+
+def test_lengths_of_azure_have_the_medians_that_splitwise_states(tmp_path: Path) -> None:
+    """Splitwise (ISCA 2024), section 3: in coding 1,500 tokens in the middle of prompts, 13 of answers; from memory."""
+    lines = ["TIMESTAMP,ContextTokens,GeneratedTokens"]
+    for number in range(999):
+        skewed = 3.0 ** ((number - 499) / 250)  # as many requests above as below, by as much in logarithms
+        at = f"2023-11-16 18:{17 + number // 60:02d}:{number % 60:02d}.0000000"
+        lines.append(f"{at},{round(1500 * skewed)},{max(1, round(13 * skewed))}")
+    observed = read(tmp_path, lines)
+    assert observed.prompt is not None
+    assert observed.answer is not None
+    assert observed.prompt.quantiles[0.5] == pytest.approx(1500, rel=0.015)
+    assert observed.answer.quantiles[0.5] == pytest.approx(13, rel=0.05)
+    assert observed.prompt.mean > 1500  # a long tail
+    assert observed.arrivals.mean_per_s == pytest.approx(1.0, rel=0.01)
+
+
+def test_a_log_comes_through_a_pipe(tmp_path: Path) -> None:
+    lines = ["TIMESTAMP,ContextTokens,GeneratedTokens", "2023-11-16 18:17:00.0000000,100,10",
+             "2023-11-16 18:17:10.0000000,300,30"]  # fmt: skip
+    for packed in (False, True):
+        text = "\n".join(lines).encode()
+        reader, writer = os.pipe()
+        with os.fdopen(writer, "wb") as stream:
+            stream.write(gzip.compress(text) if packed else text)
+        try:
+            observed = read_logs([Path(f"/dev/fd/{reader}")])
+        finally:
+            os.close(reader)
+        assert observed.arrivals.total == 2
 
 
 def test_usage_records_of_openai_are_read_without_what_was_said(tmp_path: Path) -> None:

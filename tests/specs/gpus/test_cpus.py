@@ -62,3 +62,14 @@ def test_the_file_of_a_cpu_whose_copies_were_slowed_by_others_reads_back(tmp_pat
     found = load_gpus(overlays=[tmp_path]).find("cpu-at-hand")
     # 2.5e12 / 1.5e9 = 1,667 FLOP/byte, above what any CPU's sheet may state
     assert found.ridge_flop_per_byte == pytest.approx(1666.7, rel=1e-3)
+
+
+def test_a_product_that_passes_the_rate_by_clock_leaves_a_file_that_reads_back(tmp_path: Path) -> None:
+    # 188 GFLOP/s were reached in bf16 on cores whose instructions and clock give 166, and so 332 GOP/s in int8
+    cpu = GpuSpec(
+        id="cpu-at-hand", name="A CPU that turbos", vendor="AMD", architecture="x86", architecture_id="x86-avx512-bf16",
+        memory_bytes=16 * 2**30, memory_bandwidth_bytes_per_s=17e9, segment=Segment.CPU, unit_count=1,
+        peak_flops_per_s={PeakKind.FP32: 8.7e10, PeakKind.BF16: 1.88e11, PeakKind.INT8: 3.32e11},
+    )  # fmt: skip
+    (tmp_path / "cpu-at-hand.yaml").write_text(render_cpu_sheet(cpu, read_on=date(2026, 11, 27)))
+    assert load_gpus(overlays=[tmp_path]).find("cpu-at-hand").peak(PeakKind.INT8) == pytest.approx(3.32e11)
