@@ -116,6 +116,8 @@ def _fleet_card(row: OptionRow, load: Service | Job | TrainingPurchase) -> KeyFi
     spare = row.spares * (row.gpus // row.servers)
     when = " by the end of the first year" if load.growth_per_year_fraction > 0 else ""
     why = f"{spare} spare in case {_failing(load.spares)} (spares: {load.spares})" if spare else "none spare"
+    if isinstance(load, Service) and load.words:
+        why = "spare replicas included"
     fleet = f"{row.gpus_needed} needed{when}, {why}; {row.servers} {_domain(row)}"
     if row.gpus_by_year[-1] != row.gpus:
         fleet += f"; {row.gpus_by_year[-1]} in the last year"

@@ -455,8 +455,10 @@ def _service_reasons(answer: Answer, load: Service, choice: OptionRow, items: st
         size = sizing.capacity.candidate.replica_gpus
         each = f"A replica of {counted(size, 'GPU')} takes up to {counted(batch, items.removesuffix('s'))} at a time"
         rate = format_rate(choice.rate_per_gpu_per_s * size / choice.reserve_factor)
+        count = sizing.capacity.candidate.spare_replicas
+        spare = f", {counted(count, 'spare replica')} included" if count else ""
         return [
-            f"{each} and carries {rate} {items}/s: {counted(sizing.need, 'GPU')} needed at today's peak.",
+            f"{each} and carries {rate} {items}/s: {counted(sizing.need, 'GPU')} needed at today's peak{spare}.",
             *([_scaling_words(answer, load)] if load.levels else []),
         ]
     reasons = [

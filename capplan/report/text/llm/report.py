@@ -204,10 +204,8 @@ def _memory_bar(fit: DeploymentFit) -> Bar:
 def _fleet(report: ServingReport) -> Section:
     plan, best = report.fleet.plan, report.fleet.plan.recommended
     blocks: list[Block] = []
-    if best:
-        spare = best.replicas - best.needed
-        needed = f"{best.words}: {best.needed} needed for the load, {spare} spare."
-        blocks.append(Lines([headline(plan), needed, disaggregation_line(plan)]))
+    if best:  # the headline says how many replicas are needed and how many are spare
+        blocks.append(Lines([headline(plan), disaggregation_line(plan)]))
     caption = "Deployments that carry the load, the cheapest first; output tokens/s per GPU and per user"
     blocks.append(Table(plan_columns(plan), plan.fits[:_SHOWN], caption=caption))
     if plan.disaggregated:
