@@ -97,7 +97,7 @@ PAYMENT: Final = Shape("PaymentDocument", PaymentOption, "One way to pay for the
     figure("seller"),
     figure("day"),
     figure("is_marketplace", reads(bool, lambda payment: bool(payment.option.rent and payment.option.rent.is_marketplace))),
-    figure("usd_per_year", "cost.per_year"),
+    figure("usd_per_year"),
     figure("initial_usd", reads(float, lambda payment: payment.cost.initial if isinstance(payment.cost, OwnedCost) else 0.0)),
     figure("yearly_usd", reads(tuple[float, ...], lambda payment: payment.cost.yearly)),
     figure("usd_per_million_output_tokens"),

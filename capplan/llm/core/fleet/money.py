@@ -93,6 +93,10 @@ class PaymentOption(NamedTuple):
         return self.option.purchase is not None and desks and self.option.fleet.servers == 1
 
     @property
+    def usd_per_year(self) -> float:
+        return self.cost.per_year
+
+    @property
     def usd_per_million_output_tokens(self) -> float:
         """Return the cost of a million output tokens in the mean over the years. [USD]"""
         return (self.option.cost_per_million or 0.0) / self.output_len
