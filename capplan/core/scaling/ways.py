@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import combinations, pairwise
 from math import exp, log
 
@@ -71,7 +70,10 @@ def compare_ways(replicas: Sequence[ReplicaOnGpu], asked: WaysAsked, *, api: Way
     elastic = replace(asked.asked, start_s=best.start_s, slowness=best.slowness)
     standing = standing_fleet(fleet, share=elastic.share)
     setting = settings_of(fleet, elastic)[0]
-    stands = partial(_standing_usd, fleet, elastic.share)
+
+    def stands(factor: float) -> float:
+        return standing_fleet(fleet, share=elastic.share, factor=factor).usd_per_week * WEEKS_PER_MONTH
+
     low, expected, high = (stands(factor) for factor in (best.slowness.low, 1.0, best.slowness.high))
     rows = [
         WayCost(
@@ -119,10 +121,6 @@ def compare_ways(replicas: Sequence[ReplicaOnGpu], asked: WaysAsked, *, api: Way
 def _order(row: WayCost) -> tuple[bool, bool, float]:
     unknown = row.usd_per_month is None
     return unknown, row.keeps is False, 0.0 if row.usd_per_month is None else row.usd_per_month.expected
-
-
-def _standing_usd(fleet: ElasticFleet, share: float, factor: float) -> float:
-    return standing_fleet(fleet, share=share, factor=factor).usd_per_week * WEEKS_PER_MONTH
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

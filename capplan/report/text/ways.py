@@ -43,17 +43,13 @@ def ways_section(ways: ServingWays) -> Section:
 
 def ways_report(ways: ServingWays) -> Section:
     """Return the ways as a section of a report, with the chart of their costs over the load."""
-    chart = Picture(svg=vector(_chart(ways)), shows="cost of a month over the requests of a day, by way")
+    chart = Picture(svg=vector(ways_chart(ways)), shows="cost of a month over the requests of a day, by way")
     section = ways_section(ways)
     return replace(section, blocks=[chart, *section.blocks], key="ways", title="Ways to serve the load of a week")
 
 
-def ways_chart(ways: ServingWays | None) -> Drawing | None:
-    """Draw what each way costs a month over the requests of a day; None where no way was found."""
-    return None if ways is None else _chart(ways)
-
-
-def _chart(ways: ServingWays) -> Drawing:
+def ways_chart(ways: ServingWays) -> Drawing:
+    """Draw what each way costs a month over the requests of a day."""
     return series_chart(
         [Series(label=curve.way.value, points=curve.points) for curve in ways.curves],
         title="Cost of a month over the load",

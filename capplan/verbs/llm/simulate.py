@@ -121,17 +121,12 @@ class _ArrivalFields:
     requests: Annotated[
         int, Meta(ge=100, le=200_000), Option(help="Requests to simulate at each load.", shows_default=True)
     ] = 5000
-
-
-@dataclass(frozen=True, kw_only=True)
-class _PlotFields:
     plot: Annotated[Path | None, picture_file("Plot times over the load.")] = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class LlmSimulateQuestion(
-    MeasuredRunFields, _ArrivalFields, ConversationFields, ScaledReplicaFields, _PlotFields, CardPowerFields,
-    LoadFileFields,
+    MeasuredRunFields, _ArrivalFields, ConversationFields, ScaledReplicaFields, CardPowerFields, LoadFileFields,
 ):  # fmt: skip
     """Percentiles of what requests see when one replica serves a load, and its goodput; a fleet over a week."""
 

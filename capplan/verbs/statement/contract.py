@@ -164,8 +164,8 @@ def drawn_by(*, part: str = "", others: Mapping[str, Layout] = MappingProxyType(
             return drawn
         named = ((getattr(question, field), chart) for field, chart in charts.items())
         for path, chart in ((path, chart) for path, chart in named if path is not None):
-            drawing = _imported(chart)(getattr(answer, part) if part else answer)
-            if drawing is not None:
+            drawn = getattr(answer, part) if part else answer
+            if drawn is not None and (drawing := _imported(chart)(drawn)) is not None:
                 files[path] = picture(drawing, suffix=path.suffix)
         return files
 
