@@ -150,6 +150,17 @@ def test_accelerate_reads_its_file(tmp_path: Path) -> None:
         assert config.load_config_from_file(str(file)).num_processes in (1, 8, 16)
 
 
+def test_flags_of_trl_have_values_and_optimizers_are_those_of_its_trainer() -> None:
+    # SFTConfig of TRL 1.16 with transformers 5.23: an optional flag without a value ends in "expected one argument",
+    # and an optimizer that is not of OptimizerNames in "invalid choice"
+    for text in texts("accelerate"):
+        said = " ".join(re.findall(r"^#   (--.*)$", text, re.MULTILINE))
+        for flag in ("--bf16", "--fp16", "--tf32", "--use_liger_kernel", "--torch_compile"):
+            assert re.search(rf"{flag}(?! (True|False)\b)", said) is None, said
+        assert re.search(r"--optim (adamw-bf16|muon)", said) is None
+        assert ("--optim " in said) is ("# no --optim of theirs" not in text)
+
+
 def test_axolotl_reads_its_file() -> None:
     schemas = pytest.importorskip("axolotl.utils.schemas.config", reason="needs a framework of training: axolotl")
     for text in texts("axolotl"):
