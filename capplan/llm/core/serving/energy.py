@@ -13,7 +13,7 @@ from capplan.llm.core.serving.asked import Speculation
 from capplan.llm.core.sharding import Sharding
 from capplan.llm.core.timing.calibration import KernelClass
 from capplan.llm.core.timing.machine import peak_kind
-from capplan.llm.core.timing.work import CLASSES, Kernels, Load, experts_touched, step_work
+from capplan.llm.core.timing.work import CLASSES, Arithmetic, Kernels, Load, experts_touched, step_work
 
 _FP8_EXPERT_ROWS = 64.0
 """Rows of the tile in which grouped fp8 products multiply what an expert was sent, however little it is: the default
@@ -163,8 +163,10 @@ def card_works(kernels: Kernels, gpu: GpuSpec, load: Load, time_s: FloatArray) -
     works = []
     for step, seconds in enumerate(time_s.tolist()):
         flops: defaultdict[PeakKind, float] = defaultdict(float)
-        for arithmetic, count in zip(work.arithmetic, by_kernel[step].tolist(), strict=True):
-            flops[peak_kind(gpu, arithmetic)] += count
+        for arithmetic, place, count in zip(work.arithmetic, work.kernel_class, by_kernel[step].tolist(), strict=True):
+            # Products of mxfp4 run at the rate of fp8, and measured ones take the energy of as many at that of fp4.
+            kind = Arithmetic.FP4 if CLASSES[place] is KernelClass.MOE_MXFP4 else arithmetic
+            flops[peak_kind(gpu, kind)] += count
         works.append(
             CardWork(
                 traffic_bytes=float(traffic_bytes[step].sum()),
