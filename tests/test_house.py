@@ -121,11 +121,15 @@ def test_commands_turn_words_into_a_request_and_render_the_answer() -> None:
 
 
 LINES = {
-    "api": 1150, "app": 10800, "cli": 2100, "core": 29500, "hub": 700, "llm": 24700, "probe": 18600, "processes": 850,
-    "report": 14400, "serve": 6900, "shapes": 4050, "specs": 7700, "verbs": 11800,
+    "api": 1150, "app": 11100, "cli": 2100, "core": 29700, "hub": 700, "llm": 24700, "probe": 18600, "processes": 850,
+    "report": 13900, "serve": 6900, "shapes": 4300, "specs": 7700, "verbs": 11950,
 }  # fmt: skip
-"""The most lines that the modules of a package may have; a package that needs more says why where it raises this."""
-CLASSES = 1475
+"""The most lines that the modules of a package may have; a package that needs more says why where it raises this.
+
+Deciding on what serves a model came from `report` to `app`; columns of tables went from `report` to `shapes` and
+`verbs`; `files` puts the files of one answer in place together; `core` writes launch files for every kind of plan.
+"""
+CLASSES = 1480
 """The most classes of the whole program."""
 
 
@@ -134,7 +138,7 @@ def test_packages_keep_their_budgets() -> None:
     for path in at_least(500, modules()):
         package = path.relative_to(PACKAGE).parts[0]
         lines[package if package in LINES else "top"] += len(path.read_text().splitlines())
-    assert {package: count for package, count in lines.items() if count > LINES.get(package, 1440)} == {}
+    assert {package: count for package, count in lines.items() if count > LINES.get(package, 1510)} == {}
     assert len(classes()) <= CLASSES
 
 

@@ -135,7 +135,7 @@ def test_a_load_file_has_the_options_of_a_plan() -> None:
         "calibration",
     }
     # of `--compare-ways`, which looks at a week of its own file and at how long replicas take to start
-    own |= {"compare_ways", "week_file", "requests_per_day", "days_in_use"}
+    own |= {"compare_ways", "plot", "week_file", "requests_per_day", "days_in_use"}
     own |= {"provision_s", "image_bytes", "pull_bytes_per_s", "storage_bytes_per_s"}
     assert {field.name for field in KEYS.values()} == {field.name for field in find_verb("llm plan").fields} - own
 
