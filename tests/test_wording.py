@@ -95,7 +95,7 @@ REFUSALS = (
     ),
     (
         "llm memory", {"model": "qwen3-32b", "gpu": "l4", "max_len": 10**7},
-        ("so --max-len 10000000", "so max_len 10000000", "so max_len 10000000", ""),
+        ("shorten --max-len", "shorten max_len", "shorten max_len", ""),
     ),
     (
         "llm train memory", {"model": "qwen3-8b", "gpu": "l4", "method": "qlora", "base": "bf16"},

@@ -9,6 +9,8 @@ from capplan.llm.core.architecture import Architecture, RotaryPositions
 
 MARK = "+yarn"
 """What stands between a model's name and the factor: qwen3-8b+yarn4."""
+_MOST_SHOWN = 32
+"""The largest factor that the paper shows, from 4,096 positions to 131,072."""
 
 
 def stretched(architecture: Architecture, factor: float) -> Architecture:
@@ -37,8 +39,8 @@ def check_length(architecture: Architecture, tokens: float, *, what: str) -> Non
     if longest is None or tokens <= longest:
         return
     way = ""
-    if rotary is not None and rotary.factor is None:
-        name = f"{architecture.name}{MARK}{ceil(tokens / rotary.trained)}"
+    if rotary is not None and rotary.factor is None and (factor := ceil(tokens / rotary.trained)) <= _MOST_SHOWN:
+        name = f"{architecture.name}{MARK}{factor}"
         way = f"; or write {name}: YaRN stretches its positions, at some cost in quality for short prompts"
     raise UsageError(f"{architecture.name} handles at most {longest} tokens, and {tokens:.0f} are more: {what}{way}.")
 
