@@ -61,7 +61,7 @@ def _stored(quantisation: Quantisation | None) -> dict[str, Any] | None:
         "format": quantisation.format.name,
         "roles": sorted(quantisation.roles),
         "skipped_layers": sorted(quantisation.skipped_layers),
-        "mixed": {role: each.name for role, each in quantisation.mixed},
+        "mixed": {role: each.name for role, each in sorted(quantisation.mixed, key=lambda pair: pair[0])},
     }
 
 

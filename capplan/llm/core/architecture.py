@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from capplan.llm.core.layers import Attention, CompressedAttention, Experts, LatentAttention, Mixer, Mlp
+from capplan.llm.core.layers import Attention, CompressedAttention, Experts, LatentAttention, Mixer, Mlp, NgramTable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -12,13 +12,16 @@ class Layer:
     """One layer: at most one mixer and at most one MLP, and the parameters of its norms.
 
     Hybrid models alternate layers that hold only a mixer and layers that hold only an MLP. A layer with an embedding of
-    its own adds `side_dim` elements of it per token by a gate and a projection (Gemma 4 E2B).
+    its own adds `side_dim` elements of it per token by a gate and a projection (Gemma 4 E2B); `ngrams` is what one
+    looks up for the latest tokens, and `mixing` the matrices [inputs, outputs] that mix its residual streams.
     """
 
     mixer: Mixer | None
     mlp: Mlp | None
     norm_parameters: int
     side_dim: int = 0
+    ngrams: NgramTable | None = None
+    mixing: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

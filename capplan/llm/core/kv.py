@@ -118,7 +118,7 @@ def layer_caches(layer: Layer, tensor: int, element_bytes: float, state_bytes: f
         case CompressedAttention() as mixer:
             row = compressed_row_bytes(mixer, element_bytes)
             near = LayerCache(token_bytes=row, window=mixer.window)
-            if not mixer.ratio:
+            if not mixer.ratio or not mixer.write_rows:
                 return (near,)
             index = INDEXER_BYTES_PER_TOKEN if mixer.indexer is not None else 0.0
             return near, LayerCache(token_bytes=(row + index) / mixer.ratio)

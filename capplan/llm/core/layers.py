@@ -92,6 +92,10 @@ class CompressedAttention:
     The latest `window` tokens are kept as they are, and every `ratio` tokens add one compressed row; `ratio` is 0 where
     the layer sees its window alone. With an indexer a query reads at most `top_k` compressed rows, else all of them.
     The output passes `output_groups` projections to `output_rank` elements each. (DeepSeek-V4 technical report, 2.3.)
+
+    DeepSeek-V4.1 has `plain_rows`: they do not overlap, have no biases of positions, and are keys of the indexer behind
+    a projection. Layers there share: one that does not `write_rows` reads those of the layer before it that does, and
+    one that does not `select` takes the choice of the last indexer. (`modular_deepseek_v41.py` of transformers.)
     """
 
     query_heads: int
@@ -103,6 +107,9 @@ class CompressedAttention:
     window: int
     ratio: int = 0
     indexer: Indexer | None = None
+    plain_rows: bool = False
+    write_rows: bool = True
+    select: bool = True
 
     def mean_keys(self, sequence: int) -> float:
         """Return the rows that a causal token attends to, in the mean: its window, and compressed rows before it."""
@@ -116,7 +123,24 @@ class CompressedAttention:
     @property
     def overlap(self) -> int:
         """Return the blocks of tokens that a compressed row is made of: two where an indexer chooses rows."""
-        return 2 if self.indexer is not None else 1
+        return 2 if self.indexer is not None and not self.plain_rows else 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NgramTable:
+    """Rows that the hashes of the latest tokens choose, projected into the residual streams of a layer.
+
+    A token reads `lookups` of the `rows`, each of `row_dim` elements of `row_bits`, scales included. A projection makes
+    a key for each of `streams` residual streams and a value of them (the engram of DeepSeek-V4.1), which a normed
+    convolution of `conv_kernel` tokens may follow (the PLE of Qwen3.8-Flash-Next).
+    """
+
+    rows: int
+    row_dim: int
+    lookups: int
+    streams: int
+    row_bits: float
+    conv_kernel: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

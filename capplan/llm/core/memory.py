@@ -172,14 +172,20 @@ def _engine_layout(deployment: Deployment) -> EngineLayout:
     """Return how an engine lays weights out.
 
     vLLM and SGLang pad the vocabulary to 64 rows per GPU, keep the rotary embedding as a table (vLLM 0.19,
-    `vocab_parallel_embedding`), and pad the experts of MXFP4 as their release does on a family of GPUs.
+    `vocab_parallel_embedding`), and pad the experts of MXFP4 as their release does on a family of GPUs. Tables of
+    n-grams lie in pinned host memory in vLLM (`EngramConfig.cpu_offload`, true by default) and on the GPUs in SGLang
+    (`--engram-config`, "placement"; docs.sglang.io, read 2026-11-28).
     """
     if deployment.engine.engine not in (Engine.VLLM, Engine.SGLANG):
         return EngineLayout()
     padding = deployment.facts.expert_padding
     width, hidden = padding.get(deployment.family, padding.get("other", (1, 1)))
     return EngineLayout(
-        vocabulary_padding=64, expert_width_padding=width, expert_hidden_padding=hidden, keeps_rope_table=True
+        vocabulary_padding=64,
+        expert_width_padding=width,
+        expert_hidden_padding=hidden,
+        keeps_rope_table=True,
+        ngrams_on_host=deployment.engine.engine is Engine.VLLM,
     )
 
 
@@ -223,10 +229,9 @@ def _stage_memory(deployment: Deployment, stage: int) -> StageMemory:
     stored, layout = deployment.quantisation, _engine_layout(deployment)
     is_shared = sharding.offload is not None  # llama.cpp's --fit divides what the host leaves evenly among the GPUs
     held, share = (replace(sharding, pipeline=1), sharding.pipeline) if is_shared else (sharding, 1)
-    weights = stage_weights(
-        architecture, quantisation=stored, sharding=held, layout=layout, stage=0 if is_shared else stage
-    )
-    left = host_weight_bytes(architecture, quantisation=stored, sharding=held, layout=layout)
+    at = 0 if is_shared else stage
+    weights = stage_weights(architecture, quantisation=stored, sharding=held, layout=layout, stage=at)
+    left = host_weight_bytes(architecture, quantisation=stored, sharding=held, layout=layout, stage=at)
     weight_bytes = (weights.total - left) / share * deployment.exact_weight_fraction
     if deployment.adapters is not None:
         weight_bytes += adapter_bytes(architecture, sharding=sharding, adapters=deployment.adapters, stage=stage)

@@ -397,6 +397,9 @@ def _notes(request: StatedDeployment, memory: ServingMemory, kv: str, length: in
     yield from _sharding_notes(request)
     if sharding.offload is not None:
         yield from _offload_notes(architecture, sharding, stage)
+    elif stage.host_bytes:
+        size = stage.host_bytes * sharding.tensor / 2**30
+        yield f"the host needs {size:.0f} GiB of pinned memory for tables of n-grams, of which a token reads a few rows"
     kept = host_cache(
         request.kv_offload_bytes, token_bytes=stage.cache.bytes_per_token, sharding=sharding, gpu=request.gpu
     )

@@ -38,6 +38,7 @@ class WeightRole(StrEnum):
     VECTOR = "vector"
     CONVOLUTION = "convolution"
     VISION = "vision"
+    NGRAMS = "n-gram table"
 
 
 class Split(StrEnum):
@@ -60,7 +61,8 @@ class Tensor:
 
     `product` names the matrix product that engines run for it: tensors of one layer with the same product are
     concatenated (queries, keys and values; gate and up). It is empty for what is not a matrix product.
-    `heads` is the number of heads along a side that is cut by heads.
+    `heads` is the number of heads along a side that is cut by heads. `own_bits` is None where the format of the weights
+    decides.
     """
 
     name: str
@@ -71,6 +73,7 @@ class Tensor:
     product: str = ""
     copies: int = 1
     heads: int = 1
+    own_bits: float | None = None
 
     @property
     def parameters(self) -> int:
@@ -168,11 +171,15 @@ def _compressed_tensors(attention: CompressedAttention, hidden: int) -> Iterator
     yield _matrix("o_a", role, heads * width // groups, output, Split.OUTPUTS, "o_a", heads=groups)
     yield _matrix("o_b", role, output, hidden, Split.INPUTS, "o_b", heads=groups)
     yield from _vector("sinks", heads, split=Split.OUTPUTS)
-    if attention.ratio:
+    if attention.ratio and attention.write_rows:
         yield from _compressor_tensors("compressor", role, hidden, width, attention)
-    if attention.indexer is not None:
+    if attention.indexer is not None and attention.select:
         indexer = attention.indexer
-        yield from _compressor_tensors("indexer k", WeightRole.INDEXER, hidden, indexer.head_dim, attention)
+        if not attention.plain_rows:
+            yield from _compressor_tensors("indexer k", WeightRole.INDEXER, hidden, indexer.head_dim, attention)
+        elif attention.write_rows:
+            yield _matrix("indexer k", WeightRole.INDEXER, width, indexer.head_dim, Split.NONE, "indexer k")
+            yield from _vector("indexer k norm", indexer.head_dim)
         queries = indexer.heads * indexer.head_dim
         yield _matrix("indexer q", WeightRole.INDEXER, rank, queries, Split.NONE, "indexer q")
         yield _matrix("indexer weights", WeightRole.INDEXER, hidden, indexer.heads, Split.NONE, "indexer weights")
@@ -182,9 +189,10 @@ def _compressor_tensors(
     name: str, role: WeightRole, hidden: int, width: int, attention: CompressedAttention
 ) -> Iterator[Tensor]:
     """Yield the rows and their gates before they are summed, a bias for each position of a block, and a norm."""
-    rows = attention.overlap * width
-    yield _matrix(name, role, hidden, 2 * rows, Split.NONE, name)
-    yield from _vector(f"{name} positions and norm", attention.ratio * rows + width)
+    rows, positions = attention.overlap * width, 0 if attention.plain_rows else attention.ratio
+    gated = 2 if attention.ratio > 1 else 1  # a row of one token needs no gate
+    yield _matrix(name, role, hidden, gated * rows, Split.NONE, name)
+    yield from _vector(f"{name} positions and norm", positions * rows + width)
 
 
 def _delta_tensors(mixer: GatedDeltaNet, hidden: int) -> Iterator[Tensor]:
@@ -303,6 +311,19 @@ def layer_tensors(layer: Layer, *, hidden_dim: int) -> tuple[Tensor, ...]:
     if layer.side_dim:
         tensors.append(_matrix("side gate", WeightRole.MLP, hidden_dim, layer.side_dim, Split.NONE, "side gate"))
         tensors.append(_matrix("side out", WeightRole.MLP, layer.side_dim, hidden_dim, Split.NONE, "side out"))
+    if (table := layer.ngrams) is not None:
+        tensors.append(
+            Tensor(
+                name="n-grams", role=WeightRole.NGRAMS, inputs=table.row_dim, outputs=table.rows, split=Split.OUTPUTS,
+                own_bits=table.row_bits,
+            )
+        )  # fmt: skip
+        found, written = table.lookups * table.row_dim, (table.streams + 1) * hidden_dim
+        tensors.append(_matrix("n-gram kv", WeightRole.ATTENTION, found, written, Split.NONE, "n-gram kv"))
+        vectors = 3 + table.conv_kernel if table.conv_kernel else 2
+        tensors += _vector("n-gram scales", vectors * table.streams * hidden_dim)
+    for index, (inputs, outputs) in enumerate(layer.mixing):
+        tensors.append(_matrix(f"streams {index}", WeightRole.ROUTER, inputs, outputs, Split.NONE, f"streams {index}"))
     tensors += _vector("norms", layer.norm_parameters)
     return tuple(tensors)
 
@@ -363,8 +384,9 @@ def count_parameters(architecture: Architecture) -> int:
 
 
 def count_active_parameters(architecture: Architecture) -> int:
-    """Count the parameters that one token passes: the chosen experts only, with embeddings and head."""
-    idle = 0
+    """Count the parameters that one token passes: chosen experts and rows of n-grams only, with embeddings and head."""
+    tables = [layer.ngrams for layer in architecture.layers if layer.ngrams is not None]
+    idle = sum((table.rows - table.lookups) * table.row_dim for table in tables)
     for _, experts in architecture.expert_layers():
         for tensor in _expert_tensors(experts, architecture.hidden_dim):
             if tensor.copies == experts.count and tensor.name.startswith("expert"):

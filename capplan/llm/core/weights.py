@@ -8,7 +8,7 @@ from math import ceil
 from capplan.llm.core.architecture import Architecture
 from capplan.llm.core.layers import Attention
 from capplan.llm.core.quantisation import GgufPlace, Quantisation, gguf_bits
-from capplan.llm.core.sharding import Sharding, stage_layers
+from capplan.llm.core.sharding import HostOffload, Sharding, stage_layers
 from capplan.llm.core.tensors import Split, Tensor, WeightRole, embedding_tensors, head_tensors, layer_tensors
 
 
@@ -18,13 +18,14 @@ class EngineLayout:
 
     `vocabulary_padding` is the multiple that the vocabulary is padded to, per GPU. `expert_width_padding` and
     `expert_hidden_padding` are those of the experts' matrices in padded formats. `keeps_rope_table` says that the
-    rotary embedding is kept as a table of 16-bit numbers.
+    rotary embedding is kept as a table of 16-bit numbers, `ngrams_on_host` that tables of n-grams lie in host memory.
     """
 
     vocabulary_padding: int = 1
     expert_width_padding: int = 1
     expert_hidden_padding: int = 1
     keeps_rope_table: bool = False
+    ngrams_on_host: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,17 +87,18 @@ def draft_bytes(
 
 @lru_cache(maxsize=1024)
 def host_weight_bytes(
-    architecture: Architecture, *, quantisation: Quantisation, sharding: Sharding, layout: EngineLayout
+    architecture: Architecture, *, quantisation: Quantisation, sharding: Sharding, layout: EngineLayout, stage: int = 0
 ) -> float:
-    """Count the bytes of weights that are left in host memory: whole layers, experts, and the head. [bytes]"""
-    offload, count = sharding.offload, len(architecture.layers)
-    if offload is None:
+    """Count the bytes of weights that a GPU leaves in host memory: layers, experts, the head, n-grams. [bytes]"""
+    offload, count = sharding.offload or HostOffload(), len(architecture.layers)
+    if sharding.offload is None and not layout.ngrams_on_host:
         return 0.0
     whole, head, size = offload.host_layers(count), head_tensors(architecture), 0.0
-    for layer, tensor in _stage_tensors(architecture, sharding, 0):
+    for layer, tensor in _stage_tensors(architecture, sharding, stage):
         in_layer = layer is not None and (
             layer < whole or (tensor.role is WeightRole.EXPERT and layer < offload.expert_layers)
         )
+        in_layer |= tensor.role is WeightRole.NGRAMS and layout.ngrams_on_host
         if in_layer or (tensor in head and not offload.keeps_head(count)):
             elements = sharded_elements(tensor, sharding=sharding, layout=layout)
             size += elements * _bits(tensor, architecture, quantisation, layer) / 8
@@ -119,6 +121,8 @@ def _stage_tensors(architecture: Architecture, sharding: Sharding, stage: int) -
 
 def _bits(tensor: Tensor, architecture: Architecture, quantisation: Quantisation, layer: int | None) -> float:
     mix = quantisation.format.gguf
+    if tensor.own_bits is not None:
+        return tensor.own_bits
     if mix is None:
         return quantisation.bits(tensor.role, layer=layer)
     mixer = architecture.layers[layer].mixer if layer is not None else None

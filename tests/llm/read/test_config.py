@@ -157,6 +157,9 @@ def catalogued(name):
         # 144 KiB a token and 153,206,784 bytes a sequence, states in 16 bits: another tool's test of the published
         # configuration, which derives 3·5120·2 + 4096·256·2 a layer
         ("falcon-h1-34b-instruct", 144 * 1024, 153_206_784),
+        # 12 layers with 2 heads of 256 and an index key of 128 (FreeToken's test of the published configuration); the
+        # others keep 3 inputs of 2 * 16 * 128 + 48 * 128 channels, and a state of [48, 128, 128]
+        ("qwen3.8-flash-next", 12 * (2 * 2 * 256 + 128) * 2, 36 * (10_240 * 3 * 2 + 48 * 128 * 128 * 2)),
         # 36 layers with 2 heads of 64; [1792, 3] inputs and a state of [24, 64, 128] each
         ("falcon-h1-0.5b-instruct", 36 * 2 * 2 * 64 * 2, 36 * (1792 * 3 * 2 + 24 * 64 * 128 * 2)),
     ],
@@ -164,6 +167,29 @@ def catalogued(name):
 def test_caches_and_states_of_hybrid_models_are_those_derived_by_hand(name, token_bytes, state_bytes):
     kept = stage_cache(catalogued(name), sharding=Sharding(), element_bytes=2.0, state_bytes=2.0)
     assert (kept.bytes_per_token, kept.state_bytes) == (token_bytes, state_bytes)
+
+
+def test_deepseek_v41_shares_rows_and_keeps_tables_of_ngrams():
+    """552 B beside 197 B of n-grams in 264 bytes a row (two public readers of the checkpoint); 16 B are active."""
+    model = catalogued("deepseek-v4.1-flash")
+    tables = sum(tensor.parameters for tensor in all_tensors(model) if tensor.role is WeightRole.NGRAMS)
+    assert tables == (384_006_168 + 384_016_682) * 256
+    assert count_parameters(model) - tables == pytest.approx(552e9, rel=1e-3)
+    assert count_active_parameters(model) - 129_280 * 5120 == pytest.approx(16e9, rel=0.02)  # without the embedding
+    # four layers write rows of 584 bytes (`fp8_ds_mla` of vLLM 0.30), three of them one for two tokens, with an index
+    # key of 132 bytes each; every layer keeps a window of 128
+    cache = stage_cache(model, sharding=Sharding(), element_bytes=1.0)
+    assert cache.sequence_bytes(100_000) == 40 * 128 * 584 + 100_000 * (3 / 2 + 1) * (584 + 132)
+
+
+def test_tables_of_ngrams_lie_where_the_engine_puts_them():
+    """About 189 GiB of tables (docs.sglang.io, Engram): SGLang cuts them among the GPUs, vLLM pins them on the host."""
+    asked = {"gpu": "b200", "tp": 4, "max_len": 8192}
+    on_host, on_gpu = (capplan.llm.memory("deepseek-v4.1-flash", engine=name, **asked) for name in ("vllm", "sglang"))
+    moved = on_gpu.stage.weight_bytes - on_host.stage.weight_bytes
+    assert moved / 2**30 == pytest.approx(189 / 4, rel=0.005)
+    assert any("189 GiB of pinned memory" in note for note in on_host.notes)
+    assert on_gpu.stage.host_bytes == 0
 
 
 def test_windows_of_step_bound_what_a_long_sequence_keeps():

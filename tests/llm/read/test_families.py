@@ -82,6 +82,13 @@ CASES: list[tuple[str, dict[str, Any]]] = [
     ("lfm2", {"layer_types": ["conv", "conv", "full_attention"] * 2}),
     ("lfm2", {"full_attn_idxs": [2, 5], "block_auto_adjust_ff_dim": False, "conv_bias": True, "conv_L_cache": 4}),
     ("lfm2_moe", {**MOE, "num_dense_layers": 2, "layer_types": ["conv", "conv", "full_attention"] * 2}),
+    ("qwen4_exp_text", {
+        **MOE, "head_dim": 32, "shared_expert_intermediate_size": 64, "linear_num_key_heads": 4,
+        "linear_num_value_heads": 8, "linear_key_head_dim": 16, "linear_value_head_dim": 16, "hc_count": 4,
+        "hc_lowrank": 16, "indexer_n_heads": 2, "indexer_kv_heads": 1, "indexer_head_dim": 32, "indexer_budget": 64,
+        "indexer_compress_ratio": 4, "ple_layer_ids": [2, 5], "ple_embed_dim": 64, "heads_per_ngram": 2,
+        "ngram_vocab_size_base": 1000, "make_ngram_vocab_size_divisible_by": 16, "eos_token_id": 1,
+    }),
     ("lfm3", {"head_dim": 32}),
     ("lfm3", {"head_dim": 32, "use_sandwich_norm": False, "use_attention_gate": False}),
     ("falcon_h1", {"mamba_n_heads": 16, "mamba_d_head": 32, "mamba_d_ssm": 512}),
@@ -158,7 +165,18 @@ def test_most_families_are_compared():
 
 @pytest.mark.parametrize(
     "family",
-    ["mistral3", "qwen3_vl", "qwen3_5", "qwen3_5_moe", "llava", "llava_next", "qwen2_vl", "qwen2_5_vl", "llama4"],
+    [
+        "mistral3",
+        "qwen3_vl",
+        "qwen3_5",
+        "qwen3_5_moe",
+        "qwen4_exp",
+        "llava",
+        "llava_next",
+        "qwen2_vl",
+        "qwen2_5_vl",
+        "llama4",
+    ],
 )
 def test_image_encoders_are_those_of_transformers(family):
     import torch
@@ -169,7 +187,9 @@ def test_image_encoders_are_those_of_transformers(family):
     from transformers import AutoConfig, AutoModelForImageTextToText
 
     default = AutoConfig.for_model(family).to_dict()
-    default["text_config"] = {"model_type": default["text_config"]["model_type"], **SMALL}
+    indexer = {"n_heads": 2, "kv_heads": 1, "head_dim": 256, "budget": 64, "compress_ratio": 4}
+    chosen = {f"indexer_{name}": value for name, value in indexer.items()} if family == "qwen4_exp" else {}
+    default["text_config"] = {"model_type": default["text_config"]["model_type"], **SMALL, **chosen}
     width = "hidden_size" if family == "qwen2_vl" else "out_hidden_size"
     if width == "hidden_size" or width in default["vision_config"]:
         default["vision_config"][width] = SMALL["hidden_size"]

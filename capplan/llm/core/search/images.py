@@ -104,6 +104,7 @@ _COUNTS: Mapping[str, Callable[[_Size], tuple[int, int]]] = {
     "qwen3_vl_moe": _merged(32),
     "qwen3_5": _merged(32),
     "qwen3_5_moe": _merged(32),
+    "qwen4_exp": _merged(32),
     "mistral3": _merged(28),
     "gemma3": _fixed(256, 4096),
     "llava": _fixed(576, 576),

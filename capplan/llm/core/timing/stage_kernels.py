@@ -218,7 +218,7 @@ class _Lister:
                 window=float(mixer.window or 1e12),
                 chunked=mixer.chunked,
                 selected=float(indexer.top_k) if indexer else 1e12,
-                index_flops=2.0 * indexer.heads * indexer.head_dim if indexer else 0.0,
+                index_flops=2.0 * indexer.heads * indexer.head_dim / indexer.pool if indexer else 0.0,
                 index_bytes=indexer.head_dim * cached if indexer else 0.0,
             )
         if isinstance(mixer, LatentAttention):
@@ -251,6 +251,7 @@ class _Lister:
         yield near
         if mixer.ratio:
             indexer = mixer.indexer
+            scored = indexer if mixer.select else None
             yield replace(
                 near,
                 decode_flops=flops / mixer.ratio,
@@ -258,8 +259,8 @@ class _Lister:
                 prefill_flops=flops / mixer.ratio,
                 window=1e12,
                 selected=float(indexer.top_k * mixer.ratio) if indexer else 1e12,
-                index_flops=2.0 * indexer.heads * indexer.head_dim / mixer.ratio if indexer else 0.0,
-                index_bytes=INDEXER_BYTES_PER_TOKEN / mixer.ratio if indexer else 0.0,
+                index_flops=2.0 * scored.heads * scored.head_dim / mixer.ratio if scored else 0.0,
+                index_bytes=INDEXER_BYTES_PER_TOKEN / mixer.ratio if scored else 0.0,
             )
 
     def states(self, layer: Layer, count: float) -> Iterator[StateKernel]:

@@ -1,6 +1,8 @@
 """Build the attention, the MLP or the experts of each layer from a model's configuration."""
 
 from dataclasses import replace
+from itertools import count
+from math import isqrt
 
 from capplan.llm.core.layers import (
     Attention,
@@ -13,9 +15,10 @@ from capplan.llm.core.layers import (
     Mamba2,
     Mixer,
     Mlp,
+    NgramTable,
     ShortConv,
 )
-from capplan.llm.read.config.fields import Fields
+from capplan.llm.read.config.fields import LARGEST_SIZE, Fields
 from capplan.llm.read.config.traits import KvHeads, QueryKeyNorm, Traits, UnusualModelError, Windows
 
 _WINDOW_NAMES = ("sliding_window", "sliding_window_size")
@@ -33,6 +36,11 @@ def read_mixers(fields: Fields, traits: Traits, *, layer_count: int) -> list[Mix
     if fields.has("kv_lora_rank"):
         return _latent_mixers(fields, traits, kinds or ["full_attention"] * layer_count)
     attention = read_attention(fields, traits)
+    if fields.has("indexer_n_heads"):  # Qwen3.8-Flash-Next's selector of blocks of tokens
+        names = ("indexer_n_heads", "indexer_head_dim", "indexer_budget", "indexer_compress_ratio")
+        heads, width, budget, block = map(fields.size, names)
+        fields.understood("indexer_kv_heads", "output_gate_type")
+        attention = replace(attention, indexer=Indexer(heads=heads, head_dim=width, top_k=budget, pool=block))
     local = _local_layers(fields, traits, layer_count=layer_count, kinds=kinds)
     window = _window(fields, traits) if any(local) else None
     if fields.raw("use_sliding_window") is False:
@@ -355,16 +363,21 @@ _RATIOS = {"sliding_attention": 0, "compressed_sparse_attention": 4, "heavily_co
 
 
 def _compressed_mixers(fields: Fields, layer_count: int) -> list[Mixer | None]:
-    """Return DeepSeek-V4's attention: published configurations list ratios, with one more for each drafting layer."""
-    ratios = fields.raw("compress_ratios")
-    kinds = fields.words("layer_types", length=layer_count, known=_RATIOS)
+    """Return DeepSeek-V4's attention: published configurations list ratios, with one more for each drafting layer.
+
+    V4.1 lists the layers that write compressed rows and those that choose among them; the others read what is there.
+    """
+    ratios, is_shared = fields.raw("compress_ratios"), fields.has("kv_source_layer_ids")
+    kinds = None if is_shared else fields.words("layer_types", length=layer_count, known=_RATIOS)
+    known = (0, 1, 2) if is_shared else tuple(_RATIOS.values())
     if isinstance(ratios, list) and len(ratios) >= layer_count:
         ratios = ratios[:layer_count]
     else:
         ratios = [_RATIOS[kind] for kind in kinds or ()]
-    if len(ratios) != layer_count or not set(ratios) <= set(_RATIOS.values()):
-        raise fields.error(f"compress_ratios must hold 0, 4 or 128 for each of the {layer_count} layers")
-    fields.understood("compress_rates")
+    if len(ratios) != layer_count or not set(ratios) <= set(known):
+        wanted = f"{known[0]}, {known[1]} or {known[2]}"
+        raise fields.error(f"compress_ratios must hold {wanted} for each of the {layer_count} layers")
+    fields.understood("compress_rates", "candidate_source_layer_id", "candidate_topk_blocks", "candidate_block_size")
     indexer = _indexer(fields)
     window_only = CompressedAttention(
         query_heads=fields.size("num_attention_heads"),
@@ -374,11 +387,76 @@ def _compressed_mixers(fields: Fields, layer_count: int) -> list[Mixer | None]:
         output_groups=fields.size("o_groups"),
         output_rank=fields.size("o_lora_rank"),
         window=fields.size("sliding_window"),
+        plain_rows=is_shared,
     )
+    if is_shared:
+        writing, selecting = (
+            fields.indexes(f"{what}_source_layer_ids", length=layer_count) for what in ("kv", "index")
+        )
+        return [
+            replace(window_only, ratio=ratio, indexer=indexer, write_rows=i in writing, select=i in selecting)
+            if ratio
+            else window_only
+            for i, ratio in enumerate(ratios)
+        ]
     return [
         replace(window_only, ratio=ratio, indexer=indexer if ratio == _RATIOS["compressed_sparse_attention"] else None)
         for ratio in ratios
     ]
+
+
+def read_ngrams(fields: Fields, layer_count: int) -> dict[int, NgramTable]:
+    """Return the n-gram tables by layer: a token looks up a row for each head and length of n-gram from two on.
+
+    DeepSeek-V4.1 keeps rows in 8 bits with an 8-bit scale for 32 elements, Qwen3.8-Flash-Next in 16 bits.
+    """
+    if fields.has("ple_layer_ids"):
+        return _embedded_ngrams(fields, layer_count)
+    layers = sorted(fields.indexes("engram_layer_ids", length=layer_count))
+    fields.understood("engram_vocab_size", "engram_compressed_vocab_size", "engram_pad_id", "engram_pad_token_id")
+    if not layers:
+        return {}
+    rows = fields.sizes("engram_num_embeddings", length=len(layers))
+    if rows is None or not all(0 < count < LARGEST_SIZE for count in rows):
+        raise fields.error("engram_num_embeddings must hold the rows of each layer in engram_layer_ids")
+    return {
+        layer: NgramTable(
+            rows=count,
+            row_dim=fields.size("engram_head_dim"),
+            lookups=fields.size("engram_n_heads") * (fields.size("engram_max_ngram_size", least=2) - 1),
+            streams=fields.size("hc_mult"),
+            row_bits=8 + 8 / 32,
+        )
+        for layer, count in zip(layers, rows, strict=True)
+    }
+
+
+_MOST_HASHES = 256
+
+
+def _embedded_ngrams(fields: Fields, layer_count: int) -> dict[int, NgramTable]:
+    """Return Qwen4-Exp's tables by layer, which it numbers from 1: each hash has as many rows as the next prime."""
+    layers = sorted(layer - 1 for layer in fields.indexes("ple_layer_ids", length=layer_count + 1))
+    lookups = fields.size("heads_per_ngram", default=8) * (fields.size("ngram_size", default=3, least=2) - 1)
+    if lookups * len(layers) > _MOST_HASHES:
+        raise fields.error(f"{lookups * len(layers)} hashes of n-grams are above {_MOST_HASHES}")
+    divisor = fields.size("make_ngram_vocab_size_divisible_by", default=128)
+    fields.understood("split_ngram_parts", "seed")
+    found, prime = {}, fields.size("ngram_vocab_size_base", default=20_000_000) - 1
+    for layer in layers:
+        sizes = []
+        for _ in range(lookups):
+            prime = next(number for number in count(prime + 1) if all(number % d for d in range(2, isqrt(number) + 1)))
+            sizes.append(prime)
+        found[layer] = NgramTable(
+            rows=-(-sum(sizes) // divisor) * divisor,
+            row_dim=fields.size("ple_embed_dim", "hidden_size") // lookups,
+            lookups=lookups,
+            streams=fields.size("hc_count"),
+            row_bits=16.0,
+            conv_kernel=fields.size("ple_conv_kernel_size", default=4),
+        )
+    return found
 
 
 def _kimi_delta(fields: Fields, traits: Traits) -> GatedDeltaNet:
@@ -494,7 +572,8 @@ def read_experts(fields: Fields, traits: Traits) -> Experts:
         shared_width=_shared_width(fields, traits, width),
         shared_gate=fields.has("shared_expert_intermediate_size"),
         router_bias=traits.router_bias,
-        router_extra=hidden + count if beside else 0,  # Gemma 4: one scale per input and one per expert
+        # Gemma 4: one scale per input and one per expert
+        router_extra=hidden + count if beside else count if traits.image_router_bias else 0,
         latent_dim=fields.optional_size("moe_latent_size", "routed_expert_hidden_size"),
         latent_norm=fields.flag("latent_moe_use_norm"),
         dense=beside,

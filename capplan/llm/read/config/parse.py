@@ -28,6 +28,7 @@ from capplan.llm.read.config.layers import (
     read_mamba,
     read_mixers,
     read_mlps,
+    read_ngrams,
 )
 from capplan.llm.read.config.traits import LayerLayout, Traits, families, refuse_unread, refuse_unusual
 
@@ -96,6 +97,8 @@ def _final_parameters(fields: Fields, traits: Traits, hidden: int) -> int:
     """Return the parameters of the last norm, and of what joins residual streams before it."""
     streams = fields.optional_size("hc_mult") or 0
     norm = hidden * (2 if traits.norm_bias else 1) if traits.final_norm else 0
+    if (rank := fields.optional_size("hc_lowrank")) is not None:
+        return norm + fields.size("hc_count") * hidden * (2 * rank + 1)
     return norm + (_stream_parameters(streams, hidden, 1, 1) if streams and traits.joins_streams else 0)
 
 
@@ -172,6 +175,8 @@ def _layers(fields: Fields, traits: Traits) -> tuple[Layer, ...]:
             for mixer, mlp in zip(mixers, mlps, strict=True)
         ]
     layers = tuple(_layer(mixer, mlp, fields, traits) for mixer, mlp in zip(mixers, mlps, strict=True))
+    tables = read_ngrams(fields, count)
+    layers = tuple(replace(layer, ngrams=tables.get(index)) for index, layer in enumerate(layers))
     if not traits.mamba_beside:
         return layers
     beside = Layer(mixer=read_mamba(fields), mlp=None, norm_parameters=0)  # both see the input behind one norm
@@ -192,7 +197,11 @@ def _layer(mixer: Mixer | None, mlp: Mlp | None, fields: Fields, traits: Traits)
     side = fields.optional_size("hidden_size_per_layer_input", least=0) or 0
     norms += mixed + traits.layer_scalars + (hidden if side else 0)
     norms += traits.expert_norms * hidden if isinstance(mlp, Experts) else 0
-    return Layer(mixer=mixer, mlp=mlp, norm_parameters=norms, side_dim=side)
+    mixing: tuple[tuple[int, int], ...] = ()
+    if (rank := fields.optional_size("hc_lowrank")) is not None:  # Qwen4-Exp mixes before attention and before the MLP
+        joint = fields.size("hc_count") * hidden
+        mixing, norms = 2 * ((joint, rank), (rank, joint), (joint, joint // hidden)), norms + 2 * joint
+    return Layer(mixer=mixer, mlp=mlp, norm_parameters=norms, side_dim=side, mixing=mixing)
 
 
 def _stream_parameters(streams: int, hidden: int, outputs: int, scales: int) -> int:
@@ -488,5 +497,6 @@ _ENCODERS: Mapping[str, _Encoder] = {
     "qwen3_vl_moe": _Encoder(count=_qwen_vl),
     "qwen3_5": _Encoder(count=_qwen_vl),
     "qwen3_5_moe": _Encoder(count=_qwen_vl),
+    "qwen4_exp": _Encoder(count=_qwen_vl),
 }
 """Image encoders by `model_type` of the whole configuration."""

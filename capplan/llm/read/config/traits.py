@@ -64,7 +64,8 @@ class Traits:
     `parallel_flag` names the field, and its default, by which attention and MLP run side by side behind one norm.
     `mlp_widths` are the fields that may state the MLP's width. `sinks` says that heads have attention sinks,
     `expert_bias` that experts have biases, `plain_expert_width` that they are `intermediate_size` wide, `router_bias`
-    that the router has a correction per expert, `one_shared_expert` that one expert as wide as the others is shared.
+    that the router has a correction per expert and `image_router_bias` another for images, `one_shared_expert` that one
+    expert as wide as the others is shared.
     `chunked` says that windows are blocks of `attention_chunk_size`, `local_rope` that local layers have a rotary
     table of their own. `layer_scalars` counts learned numbers per layer, `expert_norms` norms of layers with
     experts beyond the others'. `head_gate` says that attention has a gate per head, `mamba_beside` that it has a
@@ -99,6 +100,7 @@ class Traits:
     expert_bias: bool = False
     plain_expert_width: bool = False
     router_bias: bool = False
+    image_router_bias: bool = False
     one_shared_expert: bool = False
     chunked: bool = False
     local_rope: bool = False
