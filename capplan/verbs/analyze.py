@@ -16,23 +16,14 @@ from capplan.verbs.statement.fields import (
     in_answer,
     one_batch,
 )
-from capplan.verbs.statement.options import HERE, Option, Topic
+from capplan.verbs.statement.options import HERE, After, Option, Topic
 
 if TYPE_CHECKING:
     from capplan.core.ops.counters import AnalyzeAnswer, CounterComparison
 
 
 @dataclass(frozen=True, kw_only=True)
-class _CountedBatchFields:
-    batch: Annotated[
-        int | None,
-        Meta(ge=1, le=LARGEST_BATCH),
-        one_batch("Batch size of all counts; 1, or what a file is fixed to."),
-    ] = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class AnalyzeQuestion(ModelFields, _CountedBatchFields, RecordingFields, TrainingFields, StrictFields):
+class AnalyzeQuestion(ModelFields, RecordingFields, TrainingFields, StrictFields):
     """What a model counts: parameters, MACs, FLOPs and bytes, by operator and by module."""
 
     depth: Annotated[
@@ -55,6 +46,12 @@ class AnalyzeQuestion(ModelFields, _CountedBatchFields, RecordingFields, Trainin
             doors=HERE,
         ),
     ] = False  # fmt: skip
+    batch: Annotated[
+        int | None,
+        After("config"),
+        Meta(ge=1, le=LARGEST_BATCH),
+        one_batch("Batch size of all counts; 1, or what a file is fixed to."),
+    ] = None
 
 
 def answer_analyze(question: AnalyzeQuestion, context: Context) -> "AnalyzeAnswer":

@@ -26,7 +26,7 @@ from capplan.verbs.statement.fields import (
     TrainingFields,
     batch_sizes,
 )
-from capplan.verbs.statement.options import Option, Topic
+from capplan.verbs.statement.options import After, Option, Topic
 
 if TYPE_CHECKING:
     from capplan.app.models import Model
@@ -52,9 +52,22 @@ def _several(flag: str, members: Iterable[str], default: str) -> Option:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _ComparedFields:
+class CompareQuestion(
+    InputFields, GpuFields, TrainingFields, HostFields, LimitFields, CurrencyFields, PriceFields,
+    EnergyFields,
+):  # fmt: skip
+    """Models, number formats, frameworks and layouts, one row for each on each GPU and batch."""
+
+    sort: Annotated[
+        RowOrder,
+        Option(
+            help=f"Order the rows by {', '.join(RowOrder)}; asked is the order of the command.", metavar="TEXT",
+            topic=Topic.ANSWER, shows_default=True, choice="sort key",
+        ),
+    ] = RowOrder.ASKED  # fmt: skip
     models: Annotated[
         tuple[Text, ...],
+        After(""),
         Meta(max_length=64),
         Option(help=MODEL_HELP, metavar="MODEL", topic=Topic.MODEL, is_argument=True, completes="models"),
     ] = ()
@@ -71,22 +84,6 @@ class _ComparedFields:
     )
     layouts: Annotated[tuple[Layout, ...], _several("--layout", Layout, "nchw")] = (Layout.NCHW,)
     torch_version: Annotated[tuple[int, int], replace(TORCH, doors=EVERYWHERE)] = DEFAULT_TORCH
-
-
-@dataclass(frozen=True, kw_only=True)
-class CompareQuestion(
-    _ComparedFields, InputFields, GpuFields, TrainingFields, HostFields, LimitFields, CurrencyFields,
-    PriceFields, EnergyFields,
-):  # fmt: skip
-    """Models, number formats, frameworks and layouts, one row for each on each GPU and batch."""
-
-    sort: Annotated[
-        RowOrder,
-        Option(
-            help=f"Order the rows by {', '.join(RowOrder)}; asked is the order of the command.", metavar="TEXT",
-            topic=Topic.ANSWER, shows_default=True, choice="sort key",
-        ),
-    ] = RowOrder.ASKED  # fmt: skip
 
 
 def answer_compare(question: CompareQuestion, context: Context) -> "Comparison":

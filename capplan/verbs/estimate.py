@@ -23,7 +23,7 @@ from capplan.verbs.statement.fields import (
     in_answer,
     picture_file,
 )
-from capplan.verbs.statement.options import Door, Option, Topic
+from capplan.verbs.statement.options import After, Door, Option, Topic
 from capplan.verbs.statement.words import checking_pictures
 
 if TYPE_CHECKING:
@@ -35,16 +35,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _EstimatedBatchFields:
-    batches: Annotated[
-        Batches | None,
-        batch_sizes("8, 1,8,32 or 1..64 (powers of two); 1..1024, or what a file is fixed to.", shows_default=False),
-    ] = None
-
-
-@dataclass(frozen=True, kw_only=True)
 class EstimateQuestion(
-    ModelFields, PipelineFields, _EstimatedBatchFields, GpuFields, TimedFields, PriceFields, CalibrationFields,
+    ModelFields, PipelineFields, GpuFields, TimedFields, PriceFields, CalibrationFields,
     EnergyFields,
 ):  # fmt: skip
     """Latency and throughput of a model over batch sizes, with intervals, the knee and what binds."""
@@ -68,6 +60,11 @@ class EstimateQuestion(
     ] = None
     plot: Annotated[Path | None, picture_file("Plot the curves; of a pipeline, its parts over time.")] = None
     roofline: Annotated[Path | None, picture_file("Plot the roofline.")] = None
+    batches: Annotated[
+        Batches | None,
+        After("ring"),
+        batch_sizes("8, 1,8,32 or 1..64 (powers of two); 1..1024, or what a file is fixed to.", shows_default=False),
+    ] = None
 
 
 def answer_estimate(question: EstimateQuestion, context: Context) -> "EstimateAnswer | Plan":

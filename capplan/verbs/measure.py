@@ -39,8 +39,8 @@ MOST_SEARCHED = 65536
 
 
 @dataclass(frozen=True, kw_only=True)
-class _InsteadFields:
-    """What is done instead of measuring a model's points."""
+class MeasureQuestion(InputFields, RecordingFields, CalibrationFields):
+    """How fast a model runs on the device at hand."""
 
     methods: Annotated[
         tuple[str, ...],
@@ -64,12 +64,6 @@ class _InsteadFields:
         Path | None,
         Option(help="Show a measurement file instead, in any --format.", metavar="FILE", doors=Door.COMMAND),
     ] = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class MeasureQuestion(InputFields, RecordingFields, CalibrationFields, _InsteadFields):
-    """How fast a model runs on the device at hand."""
-
     model: Annotated[
         str,
         Option(

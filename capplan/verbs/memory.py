@@ -20,7 +20,7 @@ from capplan.verbs.statement.fields import (
     one_batch,
     picture_file,
 )
-from capplan.verbs.statement.options import Door, Option, Topic
+from capplan.verbs.statement.options import After, Door, Option, Topic
 from capplan.verbs.statement.words import checking_pictures
 
 if TYPE_CHECKING:
@@ -34,14 +34,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _BatchFields:
-    batch: Annotated[int | None, one_batch("Batch size on each GPU; 1, or what a file is fixed to.")] = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class MemoryQuestion(
-    ModelFields, PipelineFields, _BatchFields, GpuFields, WorkloadFields, UtilizationFields, StrictFields
-):
+class MemoryQuestion(ModelFields, PipelineFields, GpuFields, WorkloadFields, UtilizationFields, StrictFields):
     """How much GPU memory a model needs, by part, and the largest batch that fits."""
 
     rank_count: Annotated[
@@ -72,6 +65,9 @@ class MemoryQuestion(
         ),
     ] = False  # fmt: skip
     plot: Annotated[Path | None, picture_file("Draw live bytes over the operators.")] = None
+    batch: Annotated[int | None, After("ring"), one_batch("Batch size on each GPU; 1, or what a file is fixed to.")] = (
+        None
+    )
 
 
 def answer_memory(question: MemoryQuestion, context: Context) -> "MemoryResult | PipelineMemory":

@@ -28,7 +28,7 @@ from capplan.verbs.statement.fields import (
     batch_sizes,
     in_answer,
 )
-from capplan.verbs.statement.options import Door, Option, Topic
+from capplan.verbs.statement.options import After, Door, Option, Topic
 from capplan.verbs.statement.words import LOAD, checking_pictures
 
 if TYPE_CHECKING:
@@ -40,37 +40,9 @@ _AUTO = Batches(choice=BatchChoice.AUTO)
 
 
 @dataclass(frozen=True, kw_only=True)
-class _SizeFields:
-    """The batches that are planned, and how many GPUs train together."""
-
-    batches: Annotated[
-        Batches,
-        batch_sizes(
-            "8, 1,8,32, 1..1024 (powers of two), auto (the recommended batch), or max.", doors=EVERYWHERE | Door.SWEEP
-        ),
-    ] = _AUTO
-    gpu_count: Annotated[
-        int,
-        Meta(ge=1, le=64),
-        Option(
-            help="GPUs of one machine that train together, each with a batch of its own; with ⟨train⟩.",
-            flags=("--gpus",), metavar="N", topic=Topic.WORKLOAD, shows_default=True,
-        ),
-    ] = 1  # fmt: skip
-    sharding: Annotated[
-        ModelSharding,
-        Option(
-            help="What they share: ddp sums gradients, zero1 spreads optimizer states, zero2 gradients too, zero3 and "
-            "fsdp the weights as well; with ⟨train⟩ and ⟨gpus⟩.",
-            topic=Topic.WORKLOAD, shows_default=True,
-        ),
-    ] = ModelSharding.DDP  # fmt: skip
-
-
-@dataclass(frozen=True, kw_only=True)
 class PlanQuestion(
-    ModelFields, PipelineFields, _SizeFields, GpuFields, TimedFields, LimitFields,
-    DrawFields, JobFields, CurrencyFields, PriceFields, StrictFields, CalibrationFields, WaysFields, LaunchFilesFields,
+    ModelFields, PipelineFields, GpuFields, TimedFields, LimitFields, DrawFields, JobFields, CurrencyFields,
+    PriceFields, StrictFields, CalibrationFields, WaysFields, LaunchFilesFields,
 ):  # fmt: skip
     """Which GPUs fit a model at a batch, how fast it runs there, and what it costs."""
 
@@ -107,6 +79,29 @@ class PlanQuestion(
             choice="sort key",
         ),
     ] = SortKey.THROUGHPUT  # fmt: skip
+    batches: Annotated[
+        Batches,
+        After("ring"),
+        batch_sizes(
+            "8, 1,8,32, 1..1024 (powers of two), auto (the recommended batch), or max.", doors=EVERYWHERE | Door.SWEEP
+        ),
+    ] = _AUTO
+    gpu_count: Annotated[
+        int,
+        Meta(ge=1, le=64),
+        Option(
+            help="GPUs of one machine that train together, each with a batch of its own; with ⟨train⟩.",
+            flags=("--gpus",), metavar="N", topic=Topic.WORKLOAD, shows_default=True,
+        ),
+    ] = 1  # fmt: skip
+    sharding: Annotated[
+        ModelSharding,
+        Option(
+            help="What they share: ddp sums gradients, zero1 spreads optimizer states, zero2 gradients too, zero3 and "
+            "fsdp the weights as well; with ⟨train⟩ and ⟨gpus⟩.",
+            topic=Topic.WORKLOAD, shows_default=True,
+        ),
+    ] = ModelSharding.DDP  # fmt: skip
 
 
 def answer_plan(question: PlanQuestion, context: Context) -> "Plan":

@@ -30,7 +30,7 @@ from capplan.verbs.statement.fields import (
     batch_sizes,
     in_answer,
 )
-from capplan.verbs.statement.options import HERE, Door, Option, Topic
+from capplan.verbs.statement.options import HERE, After, Door, Option, Topic
 
 if TYPE_CHECKING:
     from capplan.app.feedback import Feedback
@@ -55,9 +55,13 @@ _UP_TO_256 = Batches(choice=BatchChoice.LISTED, sizes=tuple(2**power for power i
 
 
 @dataclass(frozen=True, kw_only=True)
-class _AskedFields:
+class ReportQuestion(
+    InputFields, PipelineItemFields, GpuFields, TimedFields, ConstraintFields, CurrencyFields, UtilizationFields
+):
+    """Which GPUs to buy or rent for a load, how many, what they cost, and how sure that is."""
+
     models: Annotated[
-        tuple[Text, ...],
+        tuple[Text, ...], After(""),
         Option(
             help=f"{MODEL_HELP} None where the load file lists services.", metavar="[MODEL...]", topic=Topic.MODEL,
             is_argument=True, completes="models",
@@ -81,12 +85,8 @@ class _AskedFields:
             doors=Door.COMMAND,
         ),
     ] = None  # fmt: skip
-
-
-@dataclass(frozen=True, kw_only=True)
-class _EvidenceFields:
     prices: Annotated[
-        tuple[Path, ...],
+        tuple[Path, ...], After("with_cpus"),
         Option(
             help="Own dated prices, laid over the built-in ones.", metavar="FILE.yaml", topic=Topic.PRICES,
             doors=HERE | Door.CONFIG,
@@ -117,14 +117,6 @@ class _EvidenceFields:
             flags=("--tariff",), metavar="USD", topic=Topic.PRICES,
         ),
     ] = None  # fmt: skip
-
-
-@dataclass(frozen=True, kw_only=True)
-class ReportQuestion(
-    _AskedFields, InputFields, PipelineItemFields, GpuFields, _EvidenceFields, TimedFields, ConstraintFields,
-    CurrencyFields, UtilizationFields,
-):  # fmt: skip
-    """Which GPUs to buy or rent for a load, how many, what they cost, and how sure that is."""
 
 
 BESIDE_LLM = ("gpus", "specs", "title")

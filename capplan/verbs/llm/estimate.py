@@ -16,7 +16,7 @@ from capplan.verbs.llm.fields import (
 )
 from capplan.verbs.statement.contract import Context, Look, Verb, drawn_by, laid_out_by
 from capplan.verbs.statement.fields import in_answer, picture_file
-from capplan.verbs.statement.options import ANYWHERE, Door, Option
+from capplan.verbs.statement.options import ANYWHERE, After, Door, Option
 from capplan.verbs.statement.words import check_pictures
 
 if TYPE_CHECKING:
@@ -26,32 +26,27 @@ _UP_TO_256 = tuple(2**power for power in range(9))
 
 
 @dataclass(frozen=True, kw_only=True)
-class _ConcurrencyFields:
+class LlmEstimateQuestion(
+    ReplicaFields, MeasuredRunFields, MeanLengthFields, PrefixFields, SpeculationFields, CardPowerFields,
+    FilesHereFields,
+):  # fmt: skip
+    """Time to first token, time per output token and tokens per second over concurrency."""
+
     concurrency: Annotated[
-        tuple[int, ...],
+        tuple[int, ...], After("measured"),
         Option(
             is_usual=True,
             help="Clients: 8, 1,8,32 or 1..256 (powers of two).", flags=("--concurrency", "-c"), words=CLIENTS,
             metavar="CLIENTS", shows_default=True, doors=ANYWHERE | Door.SWEEP,
         ),
     ] = _UP_TO_256  # fmt: skip
-
-
-@dataclass(frozen=True, kw_only=True)
-class _BurstFields:
     first_burst: Annotated[
-        bool, Option(help="Count the first requests of all clients, sent at once, in TTFT, as benchmark tools do.")
+        bool,
+        After("power_calibration"),
+        Option(help="Count the first requests of all clients, sent at once, in TTFT, as benchmark tools do."),
     ] = False
     explain: Annotated[bool, in_answer("Write out what the steps are made of.", is_usual=True)] = False
     plot: Annotated[Path | None, picture_file("Plot the curve.")] = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class LlmEstimateQuestion(
-    ReplicaFields, MeasuredRunFields, _ConcurrencyFields, MeanLengthFields, PrefixFields, SpeculationFields,
-    CardPowerFields, _BurstFields, FilesHereFields,
-):  # fmt: skip
-    """Time to first token, time per output token and tokens per second over concurrency."""
 
 
 def answer_llm_estimate(question: LlmEstimateQuestion, context: Context) -> "ServingEstimate":

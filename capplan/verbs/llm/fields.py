@@ -403,8 +403,10 @@ class SettingFields(MemoryFractionFields):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SchedulingFields:
-    """Settings of the engine's scheduler; those left out are the engine's own."""
+class ReplicaFields(
+    LanguageModelFields, ReplicaGpuFields, DeploymentFields, HostCpuFields, AdapterFields, SettingFields, LinkFields,
+):  # fmt: skip
+    """One replica of a deployment: its model, GPUs, engine, and how the engine is set."""
 
     prefill: Annotated[
         Prefill | None,
@@ -432,14 +434,6 @@ class SchedulingFields:
             most_sequences=self.max_seqs,
             receive_interval=self.receive_interval,
         )
-
-
-@dataclass(frozen=True, kw_only=True)
-class ReplicaFields(
-    LanguageModelFields, ReplicaGpuFields, DeploymentFields, HostCpuFields, AdapterFields, SettingFields, LinkFields,
-    SchedulingFields,
-):  # fmt: skip
-    """One replica of a deployment: its model, GPUs, engine, and how the engine is set."""
 
     def words(self, model: str, drafter: "Drafter | None" = None) -> "NamedDeployment":
         """Return the words that name the deployment, with what drafts its tokens."""

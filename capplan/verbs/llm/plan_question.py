@@ -30,7 +30,7 @@ from capplan.verbs.llm.fields import (
 from capplan.verbs.llm.ways import WaysFields
 from capplan.verbs.llm.week import WeekFields
 from capplan.verbs.statement.fields import CurrencyFields, DrawFields, LaunchFilesFields, in_answer
-from capplan.verbs.statement.options import HERE, Door, Option, Topic
+from capplan.verbs.statement.options import HERE, After, Door, Option, Topic
 from capplan.verbs.statement.words import TIME_LIMIT
 
 if TYPE_CHECKING:
@@ -38,9 +38,23 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _LoadFields:
+class LlmPlanQuestion(
+    LanguageModelFields, AdapterFields, MeasuredRunFields, ConversationFields, LengthFields, TaskFields,
+    LatencyLimitFields, SearchFields, OffloadFields, HostCpuFields, SettingFields, LinkFields, MoneyFields, SpendFields,
+    CurrencyFields, CardPowerFields, DrawFields, LaunchFilesFields, WeekFields, WaysFields, FilesHereFields,
+):  # fmt: skip
+    """Which deployments of a language model carry a load within limits, the cheapest first."""
+
+    model: Annotated[str, Meta(max_length=1000), replace(MODEL_OPTION, metavar="[MODEL]")] = ""
+    here: Annotated[
+        bool,
+        Option(
+            help="Plan for the GPUs of this machine; without a model, for the largest that they hold.", doors=HERE,
+            topic=Topic.GPUS,
+        ),
+    ] = False  # fmt: skip
     rate_per_s: Annotated[
-        float | None,
+        float | None, After("measured"),
         Meta(le=1e15),
         Option(
             is_usual=True,
@@ -85,6 +99,26 @@ class _LoadFields:
             words=TIME_LIMIT,
         ),
     ] = None
+    launch: Annotated[
+        bool,
+        After("plot"),
+        Option(help="Show the command that launches a replica, each option explained.", doors=Door.COMMAND | Door.HTTP),
+    ] = False
+    kubernetes: Annotated[
+        Path | None, Option(help="Write a Kubernetes manifest of the fleet.", metavar="FILE.yaml", doors=Door.COMMAND)
+    ] = None
+    running: Annotated[
+        str | None,
+        Meta(max_length=200),
+        Option(
+            help="GPUs that carry the load now, to plan anew: \"6 x h100-sxm5-80gb\"; `capplan load` states them.",
+            metavar="N x GPU", topic=Topic.GPUS,
+        ),
+    ] = None  # fmt: skip
+    everything: Annotated[
+        bool,
+        in_answer("Show every deployment and every rejection.", "--all", doors=Door.COMMAND | Door.HTTP, is_usual=True),
+    ] = False
 
     def rate(self) -> float | None:
         """Return the requests per second that are stated: themselves, or the most that users can send. [1/s]"""
@@ -116,50 +150,6 @@ class _LoadFields:
         if self.rate_per_s is not None or self.concurrency is not None:
             raise UsageError("⟨prompts⟩ states the load as a job; leave out ⟨rate⟩ and ⟨concurrency⟩.")
         return BatchJob(prompts=self.prompts, within_s=self.within_s)
-
-
-@dataclass(frozen=True, kw_only=True)
-class _HandedOverFields(WeekFields, WaysFields):
-    """Four ways to serve the load of a week, and what is handed over with a plan."""
-
-    launch: Annotated[
-        bool,
-        Option(help="Show the command that launches a replica, each option explained.", doors=Door.COMMAND | Door.HTTP),
-    ] = False
-    kubernetes: Annotated[
-        Path | None, Option(help="Write a Kubernetes manifest of the fleet.", metavar="FILE.yaml", doors=Door.COMMAND)
-    ] = None
-    running: Annotated[
-        str | None,
-        Meta(max_length=200),
-        Option(
-            help="GPUs that carry the load now, to plan anew: \"6 x h100-sxm5-80gb\"; `capplan load` states them.",
-            metavar="N x GPU", topic=Topic.GPUS,
-        ),
-    ] = None  # fmt: skip
-    everything: Annotated[
-        bool,
-        in_answer("Show every deployment and every rejection.", "--all", doors=Door.COMMAND | Door.HTTP, is_usual=True),
-    ] = False
-
-
-@dataclass(frozen=True, kw_only=True)
-class LlmPlanQuestion(
-    LanguageModelFields, AdapterFields, MeasuredRunFields, _LoadFields, ConversationFields, LengthFields, TaskFields,
-    LatencyLimitFields,
-    SearchFields, OffloadFields, HostCpuFields, SettingFields, LinkFields, MoneyFields,
-    SpendFields, CurrencyFields, CardPowerFields, DrawFields, LaunchFilesFields, _HandedOverFields, FilesHereFields,
-):  # fmt: skip
-    """Which deployments of a language model carry a load within limits, the cheapest first."""
-
-    model: Annotated[str, Meta(max_length=1000), replace(MODEL_OPTION, metavar="[MODEL]")] = ""
-    here: Annotated[
-        bool,
-        Option(
-            help="Plan for the GPUs of this machine; without a model, for the largest that they hold.", doors=HERE,
-            topic=Topic.GPUS,
-        ),
-    ] = False  # fmt: skip
 
     def running_gpus(self) -> tuple[int, str]:
         """Return how many GPUs carry the load now, and their name."""

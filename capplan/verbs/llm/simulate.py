@@ -20,7 +20,7 @@ from capplan.verbs.llm.scale import ScaledReplicaFields, ScalerFields, follow_we
 from capplan.verbs.llm.ways import MachineStartFields
 from capplan.verbs.statement.contract import Context, Effort, Verb, drawn_by, laid_out_by
 from capplan.verbs.statement.fields import from_fields, picture_file
-from capplan.verbs.statement.options import HERE, Option
+from capplan.verbs.statement.options import HERE, After, Option
 from capplan.verbs.statement.words import Words, checking_pictures
 
 if TYPE_CHECKING:
@@ -82,9 +82,13 @@ DAY = Words(python="Sequence[float] | str", read=_read_day, write=_write_numbers
 
 
 @dataclass(frozen=True, kw_only=True)
-class _ArrivalFields:
+class LlmSimulateQuestion(
+    MeasuredRunFields, ConversationFields, ScaledReplicaFields, CardPowerFields, LoadFileFields,
+):  # fmt: skip
+    """Percentiles of what requests see when one replica serves a load, and its goodput; a fleet over a week."""
+
     rates_per_s: Annotated[
-        tuple[float, ...] | None,
+        tuple[float, ...] | None, After("measured"),
         Option(
             is_usual=True,
             help="Requests per second to one replica: 2, 1,2,4 or 1..16.", flags=("--rate",), metavar="PER_S",
@@ -122,13 +126,6 @@ class _ArrivalFields:
         int, Meta(ge=100, le=200_000), Option(help="Requests to simulate at each load.", shows_default=True)
     ] = 5000
     plot: Annotated[Path | None, picture_file("Plot times over the load.")] = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class LlmSimulateQuestion(
-    MeasuredRunFields, _ArrivalFields, ConversationFields, ScaledReplicaFields, CardPowerFields, LoadFileFields,
-):  # fmt: skip
-    """Percentiles of what requests see when one replica serves a load, and its goodput; a fleet over a week."""
 
     def check_scaling(self) -> None:
         """Refuse how a fleet scales where no load of a week is stated that it would follow."""

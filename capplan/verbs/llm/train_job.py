@@ -7,6 +7,7 @@ from capplan.verbs.llm.train_fields import OwnRunFields, RunFields, TrainingFile
 from capplan.verbs.llm.train_files import with_config
 from capplan.verbs.statement.contract import Context, Outcome, Verb, laid_out_by
 from capplan.verbs.statement.fields import EnergyFields, in_answer
+from capplan.verbs.statement.options import After
 
 if TYPE_CHECKING:
     from capplan.core.numbers import Interval
@@ -101,13 +102,12 @@ LLM_TRAIN_ESTIMATE = Verb(
 
 
 @dataclass(frozen=True, kw_only=True)
-class _VerdictFields:
-    fits: Annotated[bool, in_answer("Print the verdict alone; exit 1 if it does not fit.")] = False
-
-
-@dataclass(frozen=True, kw_only=True)
-class LlmTrainMemoryQuestion(TrainingJobFields, OwnRunFields, _VerdictFields, TrainingFilesFields):
+class LlmTrainMemoryQuestion(TrainingJobFields, OwnRunFields, TrainingFilesFields):
     """How the memory of a GPU that trains is divided, and whether the job fits."""
+
+    fits: Annotated[
+        bool, After("measured_peak_bytes"), in_answer("Print the verdict alone; exit 1 if it does not fit.")
+    ] = False
 
 
 def answer_llm_train_memory(question: LlmTrainMemoryQuestion, context: Context) -> "TrainingMemoryAnswer":

@@ -14,7 +14,7 @@ from capplan.verbs.llm.train_fields import RunFields, TrainingFilesFields, Train
 from capplan.verbs.llm.train_files import TrainedModelFields, with_config
 from capplan.verbs.statement.contract import Context, Outcome, Verb, laid_out_by
 from capplan.verbs.statement.fields import CurrencyFields, EnergyFields, LaunchFilesFields, Name, in_answer
-from capplan.verbs.statement.options import Option, Topic
+from capplan.verbs.statement.options import After, Option, Topic
 from capplan.verbs.statement.words import AMOUNT, SHARE, TIME_LIMIT
 
 if TYPE_CHECKING:
@@ -26,9 +26,14 @@ _Count = Annotated[int, Meta(ge=1, le=_MOST_GPUS)]
 
 
 @dataclass(frozen=True, kw_only=True)
-class _PlanFields:
+class LlmTrainPlanQuestion(
+    TrainedModelFields, TrainingMethodFields, RunFields, CurrencyFields, EnergyFields, LaunchFilesFields,
+    TrainingFilesFields,
+):  # fmt: skip
+    """Which GPUs, how many, and which layout train a language model."""
+
     gpus: Annotated[
-        tuple[Name, ...],
+        tuple[Name, ...], After("spot_per_hour"),
         Meta(max_length=100),
         Option(
             is_usual=True,
@@ -87,14 +92,6 @@ class _PlanFields:
     ] = 0.5  # fmt: skip
     everything: Annotated[bool, in_answer("Show every GPU and count.", "--all")] = False
     launch: Annotated[bool, in_answer("Write a configuration of the cheapest run for the framework.")] = False
-
-
-@dataclass(frozen=True, kw_only=True)
-class LlmTrainPlanQuestion(
-    TrainedModelFields, TrainingMethodFields, RunFields, _PlanFields, CurrencyFields, EnergyFields, LaunchFilesFields,
-    TrainingFilesFields,
-):  # fmt: skip
-    """Which GPUs, how many, and which layout train a language model."""
 
 
 _SEARCHED_VENDORS = ("NVIDIA", "AMD")

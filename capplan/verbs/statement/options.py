@@ -88,6 +88,13 @@ class Option:
     is_usual: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class After:
+    """In a field's type: it stands after this field of a base class, and those below it after it; "" for none."""
+
+    name: str
+
+
 _CAPITALS = {"gpu": "GPU", "gpus": "GPUs", "kv": "KV", "tp": "TP", "pp": "PP", "ep": "EP", "dp": "DP", "cp": "CP"}
 
 
@@ -217,8 +224,18 @@ def _fields_of(question: Hashable) -> tuple[Field, ...]:
 
 
 def _ordered_names(question: type) -> list[str]:
-    names = [name for base in question.__bases__ if dataclasses.is_dataclass(base) for name in _ordered_names(base)]
-    return list(dict.fromkeys([*names, *inspect.get_annotations(question)]))
+    bases = [name for base in question.__bases__ if dataclasses.is_dataclass(base) for name in _ordered_names(base)]
+    names = list(dict.fromkeys(bases))
+    place = len(names)
+    for own, hint in inspect.get_annotations(question).items():
+        if own in names:
+            continue
+        for note in getattr(hint, "__metadata__", ()):
+            if isinstance(note, After):
+                place = names.index(note.name) + 1 if note.name else 0
+        names.insert(place, own)
+        place += 1
+    return names
 
 
 def _field(declared: "dataclasses.Field[Any]", hint: Any, question: type) -> Field:
