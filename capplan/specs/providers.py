@@ -305,7 +305,21 @@ def _read_provider(path: Path, countries: Mapping[str, Country]) -> Provider:
             regions[word.lower()] = Place(region=str(row["name"]), country=country)
     machines: dict[str, MachineType] = {}
     for _, row in _rows(checker, tree, "machines", _MACHINE_KEYS):
-        machine = _machine(checker, row, name, sources)
+        checker.used.add(row["source"])
+        memory, network = row.get("memory"), row.get("network")
+        machine = MachineType(
+            provider=name,
+            name=row["name"],
+            gpu=row["gpu"],
+            gpus=row["gpus"],
+            source=sources[row["source"]],
+            joined=row.get("joined"),
+            vcpus=row.get("vcpus"),
+            memory_bytes=None if memory is None else int(memory * _GIB),
+            network_bytes_per_s=None if network is None else network * _GBIT,
+            note=row.get("note"),
+            is_on_demand=row.get("on_demand", True),
+        )
         for word in (machine.name, *checker.texts(row, "also")):
             machines[word.lower()] = machine
     billing = tree.get("billing")
@@ -325,21 +339,3 @@ def _rows(checker: Checker, tree: Tree, name: str, keys: tuple[str, ...]) -> Ite
     for index, row in enumerate(tree.get(name, [])):
         checker.unknown_keys(row, keys, f"{name}[{index}].")
         yield f"{name}[{index}]", row
-
-
-def _machine(checker: Checker, row: Tree, provider: str, sources: Mapping[str, Source]) -> MachineType:
-    checker.used.add(row["source"])
-    memory, network = row.get("memory"), row.get("network")
-    return MachineType(
-        provider=provider,
-        name=row["name"],
-        gpu=row["gpu"],
-        gpus=row["gpus"],
-        source=sources[row["source"]],
-        joined=row.get("joined"),
-        vcpus=row.get("vcpus"),
-        memory_bytes=None if memory is None else int(memory * _GIB),
-        network_bytes_per_s=None if network is None else network * _GBIT,
-        note=row.get("note"),
-        is_on_demand=row.get("on_demand", True),
-    )

@@ -20,7 +20,7 @@ from capplan.app.sweep.records import Contents
 from capplan.app.sweep.request import MeasuringRules, Sweep
 from capplan.app.sweep.schema import FailureKind
 from capplan.core.measurement.format import parse_points
-from capplan.core.measurement.types import Measurement, Point
+from capplan.core.measurement.types import Point
 from capplan.core.sweep.definition import Conditions
 from capplan.core.sweep.overview import Failed
 from capplan.errors import MeasurementError, UnknownNameError
@@ -59,7 +59,14 @@ def measured_rows(path: Path) -> dict[RowName, tables.MeasuredRow]:
     rows = {}
     for point in read_measurements(path).measurements:
         if (name := _row_of(point)) is not None:
-            rows[name] = _measured_row(point)
+            median = point.median
+            rows[name] = tables.MeasuredRow(
+                median_s=point.latency.median,
+                low_s=median.low if median else None,
+                high_s=median.high if median else None,
+                peak_allocated_bytes=point.memory.peak_allocated_bytes,
+                device=point.device.name,
+            )
     return rows
 
 
@@ -78,17 +85,6 @@ def _row_of(point: Point) -> RowName | None:
     except ValueError:
         return None
     return model, workload, gpu, point.workload.batch
-
-
-def _measured_row(point: Measurement) -> tables.MeasuredRow:
-    median = point.median
-    return tables.MeasuredRow(
-        median_s=point.latency.median,
-        low_s=median.low if median else None,
-        high_s=median.high if median else None,
-        peak_allocated_bytes=point.memory.peak_allocated_bytes,
-        device=point.device.name,
-    )
 
 
 def command_of(model: str, workload: str, gpu: str) -> str:
