@@ -30,6 +30,7 @@ class DiffusersIndex:
         components: configurations by the component's name; diffusers' have `_class_name`, transformers' `model_type`.
         parameters: height, width, frames and steps that the pipeline runs with by default.
         text_tokens: how long prompts are padded to, by text encoder; empty where the folder does not say.
+        options: what the index states beside components, such as `expand_timesteps`.
         guidance: "together" (both passes of a step as one batch), "apart" or "distilled" (one pass); None if unknown.
     """
 
@@ -39,6 +40,7 @@ class DiffusersIndex:
     parameters: Mapping[str, int]
     text_tokens: Mapping[str, int]
     guidance: str | None
+    options: Mapping[str, Any]
 
     @property
     def denoiser(self) -> str:
@@ -93,6 +95,7 @@ def find_index(name: str) -> DiffusersIndex:
             parameters=entry["parameters"],
             text_tokens=entry["text_tokens"],
             guidance=entry["guidance"],
+            options=entry.get("options", {}),
         )
     folder = Path(name)
     if is_file(folder / "model_index.json"):
@@ -134,6 +137,7 @@ def _of_configs(name: str, index: Mapping[str, Any], configs: Mapping[str, Mappi
         parameters={},
         text_tokens={},
         guidance=None,
+        options=index,
     )
 
 

@@ -15,27 +15,26 @@ from capplan.probe.target.hub_names import is_pipeline
 from capplan.specs.denoisers import Denoiser, load_denoisers
 from capplan.specs.pipeline_file import KNOWN_PREFIX, SUFFIXES, known_file, known_names, read_pipeline
 
-_SDXL_CONDITIONS = ("added_cond_kwargs__text_embeds=Nx1280", "added_cond_kwargs__time_ids=Nx6")
-_DECODED_TEXT = {"LlamaModel": 95, "LlavaForConditionalGeneration": 95}
-"""Tokens of the instruction before the prompt, which HunyuanVideo's pipeline cuts from what the encoder returns
-(`crop_start` of DEFAULT_PROMPT_TEMPLATE in pipeline_hunyuan_video.py)."""
+_SDXL_CONDITIONS = ("added_cond_kwargs.text_embeds=Nx1280", "added_cond_kwargs.time_ids=Nx6")
 
 
 def diffusers_pipeline(words: str) -> Pipeline:
     index = find_index(words)
     name = index.denoiser
     config = index.components[name]
-    known = load_denoisers().get(str(config.get("_class_name")))
+    table = load_denoisers().denoisers
+    known = table.get(str(config.get("_class_name")))
     if known is None:
         raise UsageError(
             f"{PREFIX}{index.name}: the inputs of {config.get('_class_name')} are not known; known are "
-            f"{', '.join(load_denoisers())}. Describe the pipeline in a file, with the inputs of its parts."
+            f"{', '.join(table)}. Describe the pipeline in a file, with the inputs of its parts."
         )
     encoders = [component for component in index.components if component.startswith("text_encoder")]
     tokens = {
         encoder: index.text_tokens.get(encoder, length)
         for encoder, length in zip(encoders, known.text_tokens, strict=False)
     }
+    templates = (*known.template_tokens, *(0 for _ in encoders))
     guidance = index.guidance or known.guidance
     parameters: dict[str, Number] = {**known.parameters, **index.parameters}
     parameters |= {f"{encoder}_tokens": length for encoder, length in tokens.items()}
@@ -62,7 +61,7 @@ def diffusers_pipeline(words: str) -> Pipeline:
         Part(
             name=denoiser,
             model=f"{PREFIX}{index.name}/{denoiser}",
-            inputs=_denoiser_inputs(known, config),
+            inputs=_denoiser_inputs(known, config, index.options),
             times=count if together else f"{count} * passes",
             samples="passes" if together else "1",
             kind=PartKind.DENOISER,
@@ -75,7 +74,11 @@ def diffusers_pipeline(words: str) -> Pipeline:
     return Pipeline(
         name=f"{PREFIX}{index.name}",
         item="video" if "frames" in parameters else "image",
-        parts=(*(_text_encoder(index, encoder) for encoder in encoders), *denoisers, vae.part),
+        parts=(
+            *(_text_encoder(index, *named) for named in zip(encoders, templates, strict=False)),
+            *denoisers,
+            vae.part,
+        ),
         parameters=parameters,
         derived=derived,
         precision=Precision.FP16 if name == "unet" else Precision.BF16,
@@ -92,21 +95,20 @@ def _first(config: Mapping[str, Any]) -> int:
     return int(patch[0]) if isinstance(patch, list) else int(config.get("patch_size_t") or 1)
 
 
-def _denoiser_inputs(known: Denoiser, config: Mapping[str, Any]) -> tuple[str, ...]:
+def _denoiser_inputs(known: Denoiser, config: Mapping[str, Any], options: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the inputs of a denoiser, without those that its configuration turns off."""
     left_out = {"guidance": not config.get("guidance_embeds", False)}
-    left_out["image_rotary_emb__0"] = left_out["image_rotary_emb__1"] = config.get(
+    left_out["image_rotary_emb[0]"] = left_out["image_rotary_emb[1]"] = config.get(
         "_class_name"
     ) == "CogVideoXTransformer3DModel" and not config.get("use_rotary_positional_embeddings", False)
     left_out["style"] = left_out["image_meta_size"] = not config.get("use_style_cond_and_image_meta_size", True)
     inputs = tuple(words for words in known.inputs if not left_out.get(words.partition("=")[0], False))
+    if options.get("expand_timesteps"):  # Wan 2.2's small model: every token has a step of its own
+        inputs = tuple(words + "x{image_tokens}" * words.startswith("timestep=") for words in inputs)
     return inputs + (_SDXL_CONDITIONS if config.get("addition_embed_type") == "text_time" else ())
 
 
-def _text_encoder(index: DiffusersIndex, name: str) -> Part:
-    config = index.components[name]
-    architectures = config.get("architectures") or [""]
-    template = _DECODED_TEXT.get(architectures[0], 0)
+def _text_encoder(index: DiffusersIndex, name: str, template: int) -> Part:
     return Part(
         name=name,
         model=f"{PREFIX}{index.name}/{name}",
@@ -128,52 +130,21 @@ class _Autoencoder:
     parameters: Mapping[str, Number]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Tiles:
-    """How a class of autoencoder compresses a video, and the tiles that it decodes when tiling is on. [latents]
-
-    `size` and `stride` are those of height and width, `frames` and `frame_stride` those of time, 0 where it is not cut.
-    """
-
-    scale: int | None = None
-    temporal: int = 1
-    size: int = 0
-    stride: int = 0
-    frames: int = 0
-    frame_stride: int = 0
-    is_tiled: bool = False
-    is_sliced: bool = False
-
-
-_AUTOENCODERS: Mapping[str, _Tiles] = {
-    "AutoencoderKL": _Tiles(),
-    "AutoencoderKLFlux2": _Tiles(),
-    "AutoencoderDC": _Tiles(size=16, stride=14),
-    "AutoencoderKLLTXVideo": _Tiles(scale=32, temporal=8, size=16, stride=14),
-    "AutoencoderKLWan": _Tiles(scale=8, temporal=4, size=32, stride=24),
-    "AutoencoderKLHunyuanVideo": _Tiles(
-        scale=8, temporal=4, size=32, stride=24, frames=5, frame_stride=3, is_tiled=True
-    ),
-    "AutoencoderKLCogVideoX": _Tiles(scale=8, temporal=4, size=30, stride=25, is_sliced=True),
-}
-"""The sizes are the classes' own (`tile_sample_min_height` and its like in diffusers 0.42). AutoencoderKL cuts tiles of
-its configuration's `sample_size` that overlap by a quarter. HunyuanVideo is tiled by default, because its publishers
-run it so: whole, the decoder's attention over all frames takes hundreds of GB."""
-
-
 def _autoencoder(index: DiffusersIndex) -> _Autoencoder:
     """Return the part that makes pixels of latents, once for each item, or tile by tile."""
     config = index.components.get("vae")
     if config is None:
         raise UsageError(f"{PREFIX}{index.name} has no vae, so that the size of its latents is not known.")
     kind = str(config.get("_class_name"))
-    tiles = _AUTOENCODERS.get(kind)
+    autoencoders = load_denoisers().autoencoders
+    tiles = autoencoders.get(kind)
     if tiles is None:
-        raise UsageError(f"{PREFIX}{index.name}: {kind} is not known; known are {', '.join(_AUTOENCODERS)}.")
+        raise UsageError(f"{PREFIX}{index.name}: {kind} is not known; known are {', '.join(autoencoders)}.")
+    scale = int(config.get("scale_factor_spatial") or tiles.scale or 0)
     blocks = config.get("encoder_block_out_channels") or config.get("block_out_channels") or [0] * 4
-    scale = tiles.scale or 2 ** (len(blocks) - 1)
-    size = tiles.size or int(config.get("sample_size", 512)) // scale
-    stride = tiles.stride or size * 3 // 4
+    scale = scale or 2 ** (len(blocks) - 1)
+    size = tiles.size * (tiles.scale or scale) // scale or int(config.get("sample_size", 512)) // scale
+    stride = tiles.stride * (tiles.scale or scale) // scale or size * 3 // 4
     derived = {
         "latent_height": "height // vae_scale",
         "latent_width": "width // vae_scale",
@@ -181,7 +152,7 @@ def _autoencoder(index: DiffusersIndex) -> _Autoencoder:
         "tile_width": f"min(latent_width, {size}) if vae_tiling else latent_width",
     }
     tiled = [f"ceil(latent_{side} / {stride})" for side in ("height", "width")]
-    shape = ["N", str(config.get("latent_channels", 16))]
+    shape = ["N", str(config.get("latent_channels", 16)), *["1"] * tiles.is_one_frame]
     needed = f"max(latent_height, latent_width) > {size}"
     if tiles.temporal > 1:
         derived["latent_frames"] = f"(frames - 1) // {tiles.temporal} + 1"

@@ -31,7 +31,8 @@ PUBLISHED = {
 
 
 DENOISERS = {
-    # counted by PyTorch of diffusers' classes on the meta device, with the published configurations
+    # counted by PyTorch of diffusers' classes on the meta device, with the published configurations; their publishers
+    # print 20 B for Qwen-Image, 6 B for Z-Image, 8.3 B for HunyuanVideo 1.5 and 5 B (9.31 GiB in bf16) for TI2V
     "stabilityai/stable-diffusion-3.5-medium": 2_243_171_520, "stabilityai/stable-diffusion-3.5-large": 8_056_627_520,
     "Efficient-Large-Model/SANA1.5_1.6B_1024px_diffusers": 1_604_641_952,
     "Efficient-Large-Model/SANA1.5_4.8B_1024px_diffusers": 4_721_825_952,
@@ -40,6 +41,9 @@ DENOISERS = {
     "zai-org/CogVideoX-2b": 1_693_783_872, "zai-org/CogVideoX1.5-5B": 5_570_676_352,
     "stabilityai/stable-diffusion-xl-base-1.0": 2_567_463_684, "Wan-AI/Wan2.2-T2V-A14B-Diffusers": 14_288_491_584,
     "black-forest-labs/FLUX.2-dev": 32_223_281_152, "Lightricks/LTX-Video": 1_923_385_472,
+    "Qwen/Qwen-Image": 20_430_401_088, "Tongyi-MAI/Z-Image-Turbo": 6_154_908_736,
+    "hunyuanvideo-community/HunyuanVideo-1.5-Diffusers-480p_t2v": 8_326_608_160,
+    "Wan-AI/Wan2.2-TI2V-5B-Diffusers": 4_999_787_712,
 }  # fmt: skip
 
 
@@ -71,6 +75,22 @@ def test_the_newest_image_model_needs_what_its_publishers_say() -> None:
     memory = {fit.gpu.id: fit.memory.total_bytes.expected / 2**30 for fit in plan.fits}
     assert memory[GPU] == pytest.approx(62, rel=0.05)
     assert memory["h200-sxm-141gb"] > 80
+
+
+def test_prompts_pay_for_their_template_and_tokens_of_a_video_have_steps_of_their_own() -> None:
+    parts = {part.name: part for part in find_pipeline("diffusers:Qwen/Qwen-Image").parts}
+    assert parts["text_encoder"].inputs[0] == "input_ids=int64:Nx{text_encoder_tokens + 34}"
+    wan = find_pipeline("diffusers:Wan2.2-TI2V-5B-Diffusers")
+    values = wan.values(1)  # README of Wan2.2: 121 frames of 1280x704, compressed 4 x 16 x 16, patches of 2 x 2
+    assert (values["latent_frames"], values["image_tokens"]) == (31, 31 * (704 // 32) * (1280 // 32))
+    assert "timestep=int64:Nx{image_tokens}" in next(part for part in wan.parts if part.name == "transformer").inputs
+
+
+@pytest.mark.nightly
+def test_a_video_takes_less_than_its_publisher_prints_on_the_card_that_it_names() -> None:
+    """README of Wan2.2: a video of 5 seconds at 720P "in under 9 minutes" on one consumer card of 24 GB."""
+    plan: Plan = capplan.plan("diffusers:Wan2.2-TI2V-5B-Diffusers", gpus=["rtx-4090"], batches=[1])
+    assert 9 * 60 * 0.5 < plan.fits[0].latency.latency_s.expected < 9 * 60
 
 
 def test_a_second_denoiser_takes_the_rest_of_the_steps() -> None:

@@ -170,3 +170,18 @@ def test_small_is_what_lies_in_little_memory():
     assert is_small(torch.zeros(1).expand(LARGEST_KNOWN + 1))
     assert is_small(torch.zeros(LARGEST_KNOWN))
     assert not is_small(torch.zeros(LARGEST_KNOWN + 1))
+
+
+def causal_rows(embedded: Tensor) -> Tensor:
+    mask = torch.full((3000, 3000), float("-inf"), device=embedded.device)  # one number, known
+    for row in range(4):
+        mask[row, : row + 1] = 0  # in a part of it
+    return embedded + (mask[:TOKENS, :1] == 0).sum()
+
+
+def test_a_part_of_one_number_that_stands_for_many_can_be_written() -> None:
+    assert LARGEST_KNOWN < 3000 * 3000
+    recording = record(causal_rows, embeddings)
+    names = [recording.kernels[op.kernel].name for op in recording.ops]
+    assert sum("fill" in name for name in names) >= 4, names
+    assert last_shape(recording) == [BATCH, TOKENS, WIDTH]

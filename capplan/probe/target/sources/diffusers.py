@@ -10,13 +10,17 @@ import torch
 from capplan.errors import UnknownNameError, UsageError
 from capplan.probe.diffusers_index import PREFIX, find_component
 from capplan.probe.foreign.libraries import call_with_arguments, import_library, import_torchvision
-from capplan.probe.inputs.grammar import BATCH, InputRequest, InputSpec, ModelInputs
-from capplan.probe.inputs.tensors import Device, InputMaker, asked_inputs, make_tensor
+from capplan.probe.inputs.grammar import BATCH, InputRequest, InputSpec, ModelInputs, nested
+from capplan.probe.inputs.tensors import Device, InputMaker, asked_inputs, make_tensor, named_tensors
 from capplan.probe.target.sources.transformers import import_transformers, target_of_config
 from capplan.probe.target.types import Target, full_words, source_sha256, versions_of
 
 _SHARED = ("img_ids", "txt_ids", "image_rotary_emb")
 """Inputs that are the same for all samples, so that diffusers' pipelines pass them without the batch."""
+_LISTED = ("x", "cap_feats")
+"""Inputs that are a list with a tensor for each sample."""
+_SIZES = ("img_shapes",)
+"""Inputs that are the sizes of each sample's images instead of a tensor."""
 _FIXED: Mapping[str, Mapping[str, Any]] = {
     "PixArtTransformer2DModel": {"added_cond_kwargs": {"resolution": None, "aspect_ratio": None}}
 }
@@ -116,41 +120,27 @@ def _built(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PipelineInputs:
-    """The arguments of one call as a diffusers pipeline makes them.
-
-    A name such as `added_cond_kwargs__text_embeds` is an item of a dictionary, `image_rotary_emb__0` one of a tuple.
-    """
+    """The arguments of one call as a diffusers pipeline makes them."""
 
     specs: tuple[InputSpec, ...]
     fixed: Mapping[str, Any]
 
     def __call__(self, batch: int, device: Device) -> ModelInputs:
-        """Make the tensors and put them where their names say."""
-        kwargs: dict[str, Any] = {name: dict(value) for name, value in self.fixed.items()}
-        nested: dict[str, dict[str, torch.Tensor]] = {}
-        for spec in self.specs:
-            name, _, item = (spec.name or "").partition("__")
-            is_shared = name in _SHARED and spec.shape[0] == BATCH
-            own = replace(spec, shape=spec.shape[1:]) if is_shared else spec
-            tensor = make_tensor(own, batch=batch, device=device)
-            if item:
-                nested.setdefault(name, {})[item] = tensor
-            else:
-                kwargs[name] = tensor
-        for name, items in nested.items():
-            is_tuple = all(item.isdecimal() for item in items)
-            kwargs[name] = tuple(items.values()) if is_tuple else {**kwargs.get(name, {}), **items}
-        names = tuple(
-            name if isinstance(value, torch.Tensor) else f"{name}[{place}]"
-            for name, value in kwargs.items()
-            for place in _tensor_places(value)
-        )
-        return ModelInputs(kwargs=kwargs, names=names)
+        """Make the tensors, those of names such as `added_cond_kwargs.time_ids` as items of what holds them."""
+        made = nested((spec.name or "", _made(spec, batch, device)) for spec in self.specs)
+        kwargs = {
+            name: {**self.fixed.get(name, {}), **given} if name in self.fixed else given
+            for name, given in {**self.fixed, **made}.items()
+        }
+        return ModelInputs(kwargs=kwargs, names=tuple(name for name, _ in named_tensors((), kwargs)))
 
 
-def _tensor_places(value: Any) -> list[Any]:
-    if isinstance(value, torch.Tensor):
-        return [0]
-    if isinstance(value, dict):
-        return [key for key, item in value.items() if isinstance(item, torch.Tensor)]
-    return list(range(len(value)))
+def _made(spec: InputSpec, batch: int, device: Device) -> Any:
+    name = str(spec.name)
+    own = tuple(dim for dim in spec.shape if dim != BATCH)
+    if name in _SIZES:
+        return [[tuple(dim.constant for dim in own)]] * batch
+    if name.partition("[")[0] in _SHARED:
+        spec = replace(spec, shape=own)
+    tensor = make_tensor(spec, batch=batch, device=device)
+    return list(tensor) if name in _LISTED else tensor
