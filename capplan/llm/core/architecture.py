@@ -151,6 +151,15 @@ class Architecture:
                 yield index, layer.mlp
 
     @property
+    def special_attention(self) -> str:
+        """Return the kind of attention for which engines need kernels of their own: empty for what all of them have."""
+        mixers = [mixer for _, mixer in self.attention_layers()]
+        if any(isinstance(mixer, CompressedAttention) for mixer in mixers):
+            return "compressed"
+        chosen = any(isinstance(mixer, LatentAttention) and mixer.indexer is not None for mixer in mixers)
+        return "sparse latent" if chosen else ""
+
+    @property
     def side_dim(self) -> int:
         """Return the elements of a token's embeddings that layers have of their own, over all layers."""
         return sum(layer.side_dim for layer in self.layers)

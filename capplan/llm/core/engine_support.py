@@ -72,14 +72,15 @@ class ReleaseFacts:
 class EngineRuns:
     """The families of GPUs that an engine runs on, its kernels for formats of weights and of the KV cache, its memory.
 
-    Formats that are not listed are not restricted. `memory` stands from old to new, `newest` is the last version whose
-    facts were looked up.
+    Formats and kinds of `attention` that are not listed are not restricted. `memory` stands from old to new, `newest`
+    is the last version whose facts were looked up.
     """
 
     families: Mapping[str, Versions]
     formats: Mapping[str, tuple[FormatKernels, ...]]
     caches: Mapping[str, tuple[FormatKernels, ...]]
     memory: tuple[ReleaseFacts, ...]
+    attention: Mapping[str, tuple[FormatKernels, ...]] = field(default_factory=dict)
     newest: tuple[int, ...] | None = None
 
 
@@ -122,6 +123,7 @@ class EngineSupport:
         weights: str,
         kv: str = "",
         experts: bool = False,
+        attention: str = "",
     ) -> str | None:
         """Return why an engine does not run formats on a GPU, and what would; None where nothing is known against it.
 
@@ -129,12 +131,14 @@ class EngineSupport:
             version: Its version, the newest if None.
             kv: The format of the KV cache; one of 16 bits if empty.
             experts: The weights of a mixture's experts are in the format, too.
+            attention: The kind of attention that needs kernels of its own (`Architecture.special_attention`), if any.
         """
         family, runs = family_of(gpu), self.engines.get(engine)
         if runs is None or family not in self.hardware:
             return None
         return (
             self._does_not_run(gpu, engine, version)
+            or self._no_attention(gpu, engine, version, attention)
             or self._no_kernels(gpu, engine, version, weights, experts=experts)
             or self._no_cache(gpu, engine, kv)
         )
@@ -144,15 +148,16 @@ class EngineSupport:
         kernels = self._kernels(gpu, engine, weights)
         return bool(kernels and kernels.widened)
 
-    def table(self, gpu: GpuSpec, weights: Mapping[str, bool]) -> tuple[FormatSupport, ...]:
+    def table(self, gpu: GpuSpec, weights: Mapping[str, bool], attention: str = "") -> tuple[FormatSupport, ...]:
         """Return a row for each engine and format on a GPU, one row for an engine that does not run there.
 
         Args:
             weights: The formats, with True for those that a mixture's experts are in, too.
+            attention: The kind of attention that needs kernels of its own, if any.
         """
         rows: list[FormatSupport] = []
         for engine in Engine:
-            problem = self.problem(gpu, engine, weights="")
+            problem = self.problem(gpu, engine, weights="", attention=attention)
             if problem is not None:
                 rows.append(FormatSupport(engine=engine, weights="", runs=False, reason=problem))
                 continue
@@ -219,6 +224,22 @@ class EngineSupport:
         if versions.before and (version is None or version >= versions.before):
             last = _dotted(versions.before)
             return f"{engine.value} runs on {shown} before version {last} alone; {self._others(family)}"
+        return None
+
+    def _no_attention(
+        self, gpu: GpuSpec, engine: Engine, version: tuple[int, ...] | None, attention: str
+    ) -> str | None:
+        rows = self.engines[engine].attention.get(attention)
+        if rows is None:
+            return None
+        found = next((row for row in rows if family_of(gpu) in row.on), None)
+        if found is None:
+            on = {name for row in rows for name in row.on}
+            names = ", ".join(dict.fromkeys(words for name, words in self.hardware.items() if name in on))
+            return f"{engine.value} has no kernels of {attention} attention for {self._shown(gpu)}, but for {names}"
+        if found.since is not None and _is_before(version, found.since):
+            first = f"from version {_dotted(found.since)} on, not in {_dotted(version or ())}"
+            return f"{engine.value} has kernels of {attention} attention for {self._shown(gpu)} {first}"
         return None
 
     def _kernels(self, gpu: GpuSpec, engine: Engine, weights: str) -> FormatKernels | None:

@@ -231,6 +231,7 @@ def _check_support(request: StatedDeployment, support: EngineSupport, quantisati
         weights=quantisation.format.name,
         kv=kv,
         experts=request.model.architecture.is_moe and WeightRole.EXPERT in quantisation.roles,
+        attention=request.model.architecture.special_attention,
     )
     if problem is not None:
         own = "" if request.weights else f" ({quantisation.format.name} is the checkpoint's own format)"

@@ -25,4 +25,4 @@ def answer_support(model: LanguageModel, gpu: GpuSpec, support: EngineSupport) -
     experts = {
         name: model.architecture.is_moe and WeightRole.EXPERT in found.roles for name, found in quantised.items()
     }
-    return SupportAnswer(model=model, gpu=gpu, rows=support.table(gpu, experts))
+    return SupportAnswer(model=model, gpu=gpu, rows=support.table(gpu, experts, model.architecture.special_attention))

@@ -161,7 +161,12 @@ def load_engine_support() -> EngineSupport:
     families = _FAMILIES.load(engines={})
     engines = {engine: _RUNS.load(calibration_file(f"engine-{engine}.yaml")) for engine in Engine}
     for engine, runs in engines.items():
-        rows = (row.on for kernels in (runs.formats, runs.caches) for named in kernels.values() for row in named)
+        rows = (
+            row.on
+            for kernels in (runs.formats, runs.caches, runs.attention)
+            for named in kernels.values()
+            for row in named
+        )
         unknown = sorted(set(runs.families).union(*rows) - set(families.hardware))
         if unknown:
             raise SpecError(f"calibrations/engine-{engine}.yaml: {unknown[0]} is not listed in {_FAMILIES.shipped}.")

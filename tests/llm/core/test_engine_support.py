@@ -123,6 +123,31 @@ def test_formats_of_the_cache(gpu: str, engine: Engine, kv: str, words: str) -> 
     assert bool(words) == bool(found)
 
 
+@pytest.mark.parametrize(
+    ("model", "gpu", "engine", "version", "runs"),
+    [
+        # No valid attention backend on 8.0 (GLM-5.1 in vllm#40851, asked for in #38006), nor for DeepSeek-V4 (#40851)
+        ("glm-5.1", "a100-sxm4-80gb", Engine.VLLM, None, False),
+        ("deepseek-v4-flash", "a100-sxm4-80gb", Engine.VLLM, None, False),
+        ("deepseek-v3", "a100-sxm4-80gb", Engine.VLLM, None, True),  # dense latent attention: TRITON_MLA runs anywhere
+        # V3.2 fails on RTX PRO 6000 in December 2025 (vllm#31936); every backend of SGLang 0.5.12 fails (sglang#26087)
+        ("deepseek-v3.2", "rtx-pro-6000-blackwell-server", Engine.VLLM, (0, 13), False),
+        ("deepseek-v3.2", "rtx-pro-6000-blackwell-server", Engine.VLLM, None, True),
+        ("glm-5.1", "rtx-pro-6000-blackwell-server", Engine.SGLANG, (0, 5, 12), False),
+        # docs.sglang.io, DeepSeek V3.2 usage: images for H200, B200, MI300 and MI350
+        ("deepseek-v3.2", "h200-sxm-141gb", Engine.SGLANG, (0, 5, 8), True),
+        ("deepseek-v3.2", "mi300x", Engine.SGLANG, (0, 5, 8), True),
+    ],
+)
+def test_sparse_and_compressed_attention_need_kernels_of_their_own(
+    model: str, gpu: str, engine: Engine, version: tuple[int, ...] | None, runs: bool
+) -> None:
+    attention = find_model(model).architecture.special_attention
+    problem = SUPPORT.problem(GPUS[gpu], engine, version=version, weights="bf16", attention=attention)
+    assert (problem is None) is runs
+    assert runs or "attention" in (problem or "")
+
+
 def test_widened_weights_and_community_builds_are_said() -> None:
     [narrow] = SUPPORT.notes(GPUS.find("rtx-3090"), Engine.VLLM, "fp8")
     assert narrow.startswith("vllm computes fp8 in 16 bits on rtx-3090 (Ampere, compute capability 8.6)")
