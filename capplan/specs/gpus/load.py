@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TypeAlias
 
@@ -153,9 +153,12 @@ def load_gpus(*, overlays: Sequence[Path] = ()) -> Gpus:
     files = [*_files(folder / ARCHITECTURES), *_files(folder), *_files(folder / CPUS), calibration_file(USABLE_FILE)]
     files += [path for overlay in own for path in (*_files(overlay / ARCHITECTURES), *spec_files(overlay))]
     specs, architectures = kept_value("gpus", _Known, files, lambda: _Loader(own).build())
-    return Gpus(
-        specs, architectures=architectures, read_sheets=lambda: _Loader(own).sheets, overlays=overlays, files=files
-    )
+    sheets = partial(_sheets, own)  # processes that predict rows of a file side by side are sent the database
+    return Gpus(specs, architectures=architectures, read_sheets=sheets, overlays=overlays, files=files)
+
+
+def _sheets(own: Sequence[Path]) -> Mapping[str, Sheet]:
+    return _Loader(own).sheets
 
 
 _Known: TypeAlias = tuple[dict[str, GpuSpec], dict[str, GpuArchitecture]]

@@ -1,6 +1,7 @@
 """What the built-in database holds."""
 
 import gzip
+import pickle
 from csv import DictReader
 from datetime import date
 from pathlib import Path
@@ -9,7 +10,7 @@ import pytest
 
 from capplan.core.gpus.spec import GpuSpec, PeakKind, SourceKind
 from capplan.errors import SpecError, UnknownNameError
-from capplan.specs import Gpus
+from capplan.specs import Gpus, load_gpus
 from capplan.specs.gpus.load import load_usable_shares
 from capplan.specs.gpus.rules import FORMULA_TOLERANCE, formula_peak
 from capplan.specs.gpus.validate import validate_specs
@@ -180,3 +181,10 @@ def test_no_release_lies_in_the_future(gpus: Gpus) -> None:
     dates = [spec.release_date for spec in gpus.values() if spec.release_date]
     assert len(dates) > 100
     assert max(dates) <= date.today()
+
+
+def test_the_database_can_be_sent_to_a_process() -> None:
+    # Rows of a file are predicted by several processes, each of which is sent the database.
+    sent = pickle.loads(pickle.dumps(load_gpus()))
+    assert list(sent) == list(load_gpus())
+    assert sent.sheets.keys() == load_gpus().sheets.keys()
