@@ -1,6 +1,6 @@
 """Look operators up in the catalogue: class, efficiency class, role in fusion, formula, profiler names."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
@@ -56,7 +56,6 @@ UNCOUNTED = "uncounted"
 """Products of operators that hold matrix products which no formula counts."""
 
 _OWN_KERNEL = "own kernel"
-_PROFILED_AS = "profiled as "
 INSTRUCTIONS_UNLESS_STATED = 2
 
 
@@ -96,25 +95,25 @@ class OperatorRow:
 @cache
 def operator_rows() -> Mapping[str, OperatorRow]:
     """Return the catalogue by operator name, without library."""
-    lines = ROWS.strip().splitlines()[1:]
-    rows = [_parse_row([cell.strip() for cell in line.split("|")]) for line in lines]
+    lines = ROWS.strip().replace("\n ", " ").splitlines()[1:]
+    rows = [row for line in lines for row in _parse_rows([cell.strip() for cell in line.split("|")])]
     return {row.name: row for row in rows}
 
 
-def _parse_row(cells: list[str]) -> OperatorRow:
-    name, operator_class, efficiency, role, instructions, products, notes = cells
-    flags = [note for note in notes.split("; ") if note]
-    profiled = [note.removeprefix(_PROFILED_AS) for note in flags if note.startswith(_PROFILED_AS)]
-    return OperatorRow(
-        name=name,
-        operator_class=OperatorClass(operator_class),
-        efficiency=efficiency,
-        fused_role=None if role == _OWN_KERNEL else FusedRole(role),
-        instructions=int(instructions) if instructions else INSTRUCTIONS_UNLESS_STATED,
-        products=products or None,
-        notes=frozenset(note for note in flags if not note.startswith(_PROFILED_AS)),
-        profiler_names=tuple(" ".join(profiled).split()),
-    )
+def _parse_rows(cells: list[str]) -> Iterator[OperatorRow]:
+    operator_class, efficiency, role, instructions, products, notes, operators = cells
+    for operator in operators.split():
+        name, _, profiled = operator.removesuffix(")").partition("(")
+        yield OperatorRow(
+            name=name,
+            operator_class=OperatorClass(operator_class),
+            efficiency=efficiency,
+            fused_role=None if role == _OWN_KERNEL else FusedRole(role),
+            instructions=int(instructions) if instructions else INSTRUCTIONS_UNLESS_STATED,
+            products=products or None,
+            notes=frozenset(notes.split("; ") if notes else ()),
+            profiler_names=tuple(profiled.split(",")) if profiled else (),
+        )
 
 
 def find_row(kernel: Kernel) -> OperatorRow | None:

@@ -31,7 +31,9 @@ def breaking(law: Callable[[OperatorRow], bool]) -> list[str]:
 
 
 def test_no_operator_stands_twice() -> None:
-    assert len(operator_rows()) == len(ROWS.strip().splitlines()) - 1
+    _, *lines = ROWS.strip().splitlines()
+    named = [name for line in lines for name in line.rpartition("|")[2].split()]
+    assert len(operator_rows()) == len(at_least(500, named))
 
 
 def test_every_row_refers_to_what_exists() -> None:
