@@ -22,8 +22,8 @@ from capplan.core.latency.calibration import (
 from capplan.core.latency.classes import ALL_CLASSES
 from capplan.core.memory.types import (
     CommunicationSize,
-    ContextSize,
     CpuWorkspaces,
+    CudaSize,
     MemoryCalibration,
 )
 from capplan.core.numbers import ENDS, Interval
@@ -253,14 +253,14 @@ load_memory_calibration = RecordFile(
     what="a memory calibration",
     takes_defaults=False,
     usual_range=NumberRange(high=1e12),
-    forms={ContextSize: _sized, CommunicationSize: _sized},
+    forms={CudaSize: _sized, CommunicationSize: _sized},
     keys={
-        ContextSize: {"since": "torch_since", "capabilities": "compute_capability", "origin": "sources"},
+        CudaSize: {"since": "torch_since", "capabilities": "compute_capability", "origin": "sources"},
         CommunicationSize: {"origin": "sources"},
         CpuWorkspaces: {"origin": "sources"},
     },
     parsers={
-        ContextSize: {
+        CudaSize: {
             "since": _version,
             "capabilities": lambda ends: tuple(map(_version, ends)),
             "size_bytes": _sizes,

@@ -287,7 +287,7 @@ def decided_model(
             for constraint, left_out in (("load", answer.infeasible), ("scope", answer.not_considered))
             for gpu in left_out
         ),
-        tornado=tuple(bar.row for bar in answer.tornado_bars),
+        tornado=answer.tornado_bars,
         payback=PaybackRow(
             bought=answer.payback.bought.key, rented=answer.payback.rented.key, years=answer.payback.years
         )

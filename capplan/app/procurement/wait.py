@@ -215,13 +215,13 @@ def _row(
 
 def _middle_usd(asked: WaitFor, peers: Sequence[Peer]) -> float:
     """Return the price at which the fleet is costed; rents are in proportion to it. [USD/h]"""
-    return asked.usd_per_hour or range_of(peers).middle_usd
+    return asked.usd_per_hour or range_of(peers).expected
 
 
 def _range_words(peers: Sequence[Peer]) -> dict[str, float]:
     """Return the ends and the middle of what a GPU may cost, each with its words. [USD/h]"""
     found = range_of(peers)
-    return {"low end": found.low_usd, "middle": found.middle_usd, "high end": found.high_usd}
+    return {"low end": found.low, "middle": found.expected, "high end": found.high}
 
 
 def _price_words(asked: WaitFor, peers: Sequence[Peer]) -> str:

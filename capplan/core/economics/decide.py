@@ -1,7 +1,7 @@
 """Make the decision for one model: from candidates, a load and prices to options, a choice and its uncertainty."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import ceil
 
@@ -24,7 +24,7 @@ from capplan.core.economics.uncertainty import (
     LoadsToCarry,
     LoadSwitch,
     PriceSpread,
-    TornadoBar,
+    TornadoRow,
     Uncertainty,
     confidence,
     cost_in_scenarios,
@@ -93,7 +93,7 @@ class Answer:
     infeasible: tuple[Infeasible, ...]
     recommendation: Decision
     confidence: Confidence | None
-    tornado_bars: tuple[TornadoBar, ...]
+    tornado_bars: tuple[TornadoRow, ...]
     load_switches: tuple[LoadSwitch, ...]
     switching_price_factor: float | None
     stress: Mapping[str, Stress]
@@ -178,10 +178,11 @@ def decide_sized(
     `reserve` sizes fleets where the sizing has found what carries the asked share of the scenarios; else it is found.
     """
     sizings = tuple(sizing for sizing in sized if isinstance(sizing, Sizing))
-    offers = _admitted_offers(rents, purchases, standards)
+    rented, bought, left_out = _admitted_offers(rents, purchases, standards)
     uncertainty = _uncertainty(demand, sizings)
     draws = draws_of(uncertainty)
-    wide, loads = _with_reserve(_priced_case(demand, sizings, offers), draws, standards.constraints.certainty_fraction)
+    priced = _priced_case(demand, sizings, rented, bought)
+    wide, loads = _with_reserve(priced, draws, standards.constraints.certainty_fraction)
     if reserve is not None:
         wide = replace(wide, reserve=reserve)
     elif loads is not None:
@@ -204,7 +205,7 @@ def decide_sized(
         case=case,
         options=(*ranked, *rest),
         infeasible=tuple(sizing for sizing in sized if isinstance(sizing, Infeasible)),
-        left_out=(*offers.left_out, *beaten),
+        left_out=(*left_out, *beaten),
         payback=_payback(ranked, demand.money),
         limits=_limit_prices(wide, demand, rents, purchases, standards, choice=choice),
         stated={option.key: option for option in evaluate(replace(case, reserve=None))},
@@ -249,7 +250,8 @@ def _limit_prices(
     found = []
     for name, constraints in standards.constraints.relaxed().items():
         freer = replace(standards, constraints=constraints)
-        priced = _priced_case(demand, wide.sizings, _admitted_offers(rents, purchases, freer))
+        rented, bought, _ = _admitted_offers(rents, purchases, freer)
+        priced = _priced_case(demand, wide.sizings, rented, bought)
         case, _ = _with_best_rents(replace(priced, reserve=wide.reserve), freer)
         ranked = ranking(case, evaluate(case), standards=freer)
         if ranked and (choice is None or worth(case, ranked[0]) < worth(case, choice)):
@@ -373,15 +375,17 @@ def _with_best_rents(case: Case, standards: Standards) -> tuple[Case, tuple[Excl
     return replace(case, rents=tuple(kept)), tuple(left_out)
 
 
-def _priced_case(demand: ReportLoad, sizings: tuple[Sizing, ...], offers: "_Offers") -> Case:
+def _priced_case(
+    demand: ReportLoad, sizings: tuple[Sizing, ...], rents: Iterable[Price], purchases: Iterable[PurchasePrice]
+) -> Case:
     """Make the case, every price multiplied by the factor that the assumptions state for its kind."""
     rent, purchase = (factor_of(demand.assumptions, key) for key in PRICE_FACTORS)
     return Case(
         load=demand.load,
         money=demand.money,
         sizings=sizings,
-        rents=tuple(_times(price, rent) for price in offers.rents),
-        purchases=tuple(replace(price, usd=purchase * price.usd) for price in offers.purchases),
+        rents=tuple(_times(price, rent) for price in rents),
+        purchases=tuple(replace(price, usd=purchase * price.usd) for price in purchases),
     )
 
 
@@ -415,14 +419,9 @@ def _by_offer(case: Case) -> Iterator[tuple[Price, ProcurementOption]]:
     return zip(ordered, rented, strict=True)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Offers:
-    rents: tuple[Price, ...]
-    purchases: tuple[PurchasePrice, ...]
-    left_out: tuple[ExcludedOffer, ...]
-
-
-def _admitted_offers(rents: Sequence[Price], purchases: Sequence[PurchasePrice], standards: Standards) -> _Offers:
+def _admitted_offers(
+    rents: Sequence[Price], purchases: Sequence[PurchasePrice], standards: Standards
+) -> tuple[Sequence[Price], Iterable[PurchasePrice], tuple[ExcludedOffer, ...]]:
     """Keep the newest offers of lasting terms that the buyer admits; the others are kept apart, with their reasons."""
     current = current_prices(rents)
     brief = [
@@ -438,7 +437,7 @@ def _admitted_offers(rents: Sequence[Price], purchases: Sequence[PurchasePrice],
         for price in bought
         if price is not kept[price.gpu]
     ]
-    return _Offers(rents=rented, purchases=tuple(kept.values()), left_out=(*brief, *refused, *older))
+    return rented, kept.values(), (*brief, *refused, *older)
 
 
 def _uncertainty(demand: ReportLoad, sizings: Sequence[Sizing]) -> Uncertainty:

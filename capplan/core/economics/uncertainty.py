@@ -362,8 +362,9 @@ def confidence(case: Case, drawn: Drawn, choice: ProcurementOption, loads: Loads
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TornadoRow:
-    """What one input alone does to the choice's cost; None where the load cannot be met at that end."""
+    """What the assumption `key` alone does to the choice's cost; None where the load cannot be met at that end."""
 
+    key: str
     label: str
     unit: str
     low: float
@@ -374,25 +375,17 @@ class TornadoRow:
     winner_low: str | None
     winner_high: str | None
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TornadoBar:
-    """The effect of the assumption `key`."""
-
-    key: str
-    row: TornadoRow
-
     @property
     def size_usd(self) -> float:
         """Return how far apart the two ends are; infinite where one of them cannot be met."""
-        if self.row.cost_low_usd is None or self.row.cost_high_usd is None:
+        if self.cost_low_usd is None or self.cost_high_usd is None:
             return math.inf
-        return abs(self.row.cost_high_usd - self.row.cost_low_usd)
+        return abs(self.cost_high_usd - self.cost_low_usd)
 
 
 def sensitivity(
     case: Case, choice: ProcurementOption, *, uncertainty: Uncertainty, standards: Standards
-) -> tuple[TornadoBar, ...]:
+) -> tuple[TornadoRow, ...]:
     """Move one input at a time to the ends of its range, largest bar first; interactions are left out."""
     options = evaluate(case)
     keys = SCENARIO_KEYS if isinstance(case.load, Service) else tuple(k for k in SCENARIO_KEYS if k != "limit_factor")
@@ -428,7 +421,7 @@ def _tornado_bar(
     assumption: Assumption,
     standards: Standards,
     ends: Sequence[Scenario],
-) -> TornadoBar:
+) -> TornadoRow:
     case, options = decided
     costs: list[float | None] = []
     winners: list[str | None] = []
@@ -444,11 +437,11 @@ def _tornado_bar(
         mine = [option for option in ranked if option.key == choice.key]
         costs.append(worth(case, mine[0]) if mine else None)
         winners.append(ranked[0].key if ranked else None)
-    row = TornadoRow(
-        label=assumption.label, unit=assumption.unit, low=assumption.low, value=assumption.value, high=assumption.high,
+    return TornadoRow(
+        key=assumption.key, label=assumption.label,
+        unit=assumption.unit, low=assumption.low, value=assumption.value, high=assumption.high,
         cost_low_usd=costs[0], cost_high_usd=costs[1], winner_low=winners[0], winner_high=winners[1],
     )  # fmt: skip
-    return TornadoBar(key=assumption.key, row=row)
 
 
 def switching_price_factor(case: Case, choice: ProcurementOption, runner_up: ProcurementOption | None) -> float | None:

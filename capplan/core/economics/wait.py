@@ -8,6 +8,7 @@ from statistics import median
 from capplan.core.gpus.prices import Price, PriceTier
 from capplan.core.gpus.sale import is_announced
 from capplan.core.gpus.spec import GpuSpec, PeakKind
+from capplan.core.numbers import Interval
 
 DAYS_PER_YEAR = 365.25
 _GENERATIONS = 3
@@ -80,15 +81,6 @@ class Peer:
     by_bandwidth_usd: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PriceRange:
-    """What a GPU that nobody sells yet may cost to rent: the ends and the median of what its peers' prices give."""
-
-    low_usd: float
-    middle_usd: float
-    high_usd: float
-
-
 def peers_of(
     new: GpuSpec, gpus: Iterable[GpuSpec], offers: Mapping[str, Price], *, kinds: Sequence[PeakKind]
 ) -> tuple[Peer, ...]:
@@ -119,10 +111,10 @@ def peers_of(
     return tuple(peer for peer in found if peer.gpu.architecture_id in newest)
 
 
-def range_of(peers: Sequence[Peer]) -> PriceRange:
-    """Return the range of prices that peers give, of which there must be one."""
+def range_of(peers: Sequence[Peer]) -> Interval:
+    """Return what a GPU that nobody sells yet may cost to rent: ends and median of its peers' prices. [USD/h]"""
     prices = [usd for peer in peers for usd in (peer.by_peak_usd, peer.by_bandwidth_usd)]
-    return PriceRange(low_usd=min(prices), middle_usd=median(prices), high_usd=max(prices))
+    return Interval(low=min(prices), expected=median(prices), high=max(prices))
 
 
 def _memory(gpu: GpuSpec) -> str:

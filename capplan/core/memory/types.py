@@ -110,11 +110,11 @@ def fit_status(total_bytes: Interval, *, available_bytes: Interval) -> FitStatus
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ContextSize:
-    """What CUDA takes outside the allocator: torch from `since` on, compute capabilities lowest to highest. [bytes]"""
+class CudaSize:
+    """What CUDA or a library of it takes: torch from `since` on, compute capabilities lowest to highest. [bytes]"""
 
     since: tuple[int, int] = (0, 0)
-    capabilities: tuple[tuple[int, int], tuple[int, int]]
+    capabilities: tuple[tuple[int, int], tuple[int, int]] = ((0, 0), (99, 9))
     size_bytes: Interval
     origin: str
 
@@ -166,7 +166,7 @@ class MemoryCalibration:
 
     convolution_workspaces: ConvolutionWorkspaces
     cpu_workspaces: CpuWorkspaces
-    contexts: tuple[ContextSize, ...]
+    contexts: tuple[CudaSize, ...]
     communication: CommunicationSize
     uncertain_fraction: float
     compiled_fraction: float
@@ -175,15 +175,14 @@ class MemoryCalibration:
     assumed_share_factor: float
     origin: str
 
-    def context(self, compute_capability: tuple[int, int] | None, *, torch_version: tuple[int, int]) -> ContextSize:
+    def context(self, compute_capability: tuple[int, int] | None, *, torch_version: tuple[int, int]) -> CudaSize:
         """Find the context's size; an unknown compute capability gets the range over all known."""
         released = [row for row in self.contexts if torch_version >= row.since] or list(self.contexts)
         for row in released:
             lowest, highest = row.capabilities
             if compute_capability is not None and lowest <= compute_capability <= highest:
                 return row
-        return ContextSize(
-            capabilities=((0, 0), (99, 9)),
+        return CudaSize(
             size_bytes=Interval(
                 low=min(row.size_bytes.low for row in released),
                 expected=released[0].size_bytes.expected,
@@ -204,8 +203,7 @@ UNCALIBRATED = MemoryCalibration(
         origin="no calibration: from nothing to copies of all that a convolution touches",
     ),
     contexts=(
-        ContextSize(
-            capabilities=((0, 0), (99, 9)),
+        CudaSize(
             size_bytes=Interval(low=256 * 2**20, expected=400 * 2**20, high=1024 * 2**20),
             origin="range of public readings, 256 MiB to 1 GiB",
         ),

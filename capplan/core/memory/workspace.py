@@ -12,7 +12,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from capplan.core.memory.types import MemoryCalibration
+from capplan.core.memory.types import CudaSize, MemoryCalibration
 from capplan.core.numbers import Interval
 from capplan.core.ops.attention import AttentionBackend, Version
 from capplan.core.trace.types import ITEM_BYTES, Affine, Kernel, MemoryFormat, Operand
@@ -22,30 +22,20 @@ CPU: Version = (0, 0)
 """Stands for a CPU where a compute capability is asked for: CUDA's libraries take nothing there."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LibraryWorkspace:
-    """A workspace that torch asks of its allocator, by compute capability and release. [bytes]"""
-
-    since: Version
-    capabilities: tuple[Version, Version]
-    size_bytes: Interval
-    origin: str
-
-
-CUBLAS_KEPT: Sequence[LibraryWorkspace] = (
-    LibraryWorkspace(
+CUBLAS_KEPT: Sequence[CudaSize] = (
+    CudaSize(
         since=(1, 11),
         capabilities=((9, 0), (9, 0)),
         size_bytes=Interval.exact(32 * _MIB),
         origin="torch's default for Hopper, 32 MiB",
     ),
-    LibraryWorkspace(
+    CudaSize(
         since=(1, 11),
         capabilities=((10, 0), (99, 9)),
         size_bytes=Interval(low=8_519_680, expected=8_519_680, high=32 * _MIB),
         origin="torch's default 8.125 MiB; releases for Blackwell use up to 32 MiB",
     ),
-    LibraryWorkspace(
+    CudaSize(
         since=(1, 11),
         capabilities=((0, 0), (8, 9)),
         size_bytes=Interval.exact(8_519_680),
@@ -55,20 +45,20 @@ CUBLAS_KEPT: Sequence[LibraryWorkspace] = (
 """cuBLAS's workspace per handle and stream: 2 · 4096 KiB + 8 · 16 KiB, seen as 8,519,680 bytes in a public memory
 snapshot; 32 MiB on Hopper. Before 1.11 cuBLAS took its own, outside the allocator."""
 
-CUBLASLT_PASSING: Sequence[LibraryWorkspace] = (
-    LibraryWorkspace(
+CUBLASLT_PASSING: Sequence[CudaSize] = (
+    CudaSize(
         since=(2, 3),
         capabilities=((9, 0), (99, 9)),
         size_bytes=Interval(low=0, expected=32 * _MIB, high=32 * _MIB),
         origin="torch's default from 2.3; later releases share cuBLAS's workspace",
     ),
-    LibraryWorkspace(
+    CudaSize(
         since=(2, 3),
         capabilities=((8, 0), (8, 9)),
         size_bytes=Interval(low=0, expected=1 * _MIB, high=4 * _MIB),
         origin="1 MiB, 4 MiB on large cards from 2.3; later releases share cuBLAS's workspace",
     ),
-    LibraryWorkspace(
+    CudaSize(
         since=(1, 11),
         capabilities=((0, 0), (99, 9)),
         size_bytes=Interval(low=0, expected=1 * _MIB, high=1 * _MIB),
@@ -79,8 +69,8 @@ CUBLASLT_PASSING: Sequence[LibraryWorkspace] = (
 
 
 def library_workspace(
-    table: Sequence[LibraryWorkspace], *, torch_version: Version, compute_capability: Version | None
-) -> LibraryWorkspace | None:
+    table: Sequence[CudaSize], *, torch_version: Version, compute_capability: Version | None
+) -> CudaSize | None:
     """Find a release's workspace for a compute capability, unknown ones as Ampere's; None before the first row."""
     if compute_capability == CPU:
         return None

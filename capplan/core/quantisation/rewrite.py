@@ -52,12 +52,14 @@ def quantise_trace(trace: Trace, scheme: Scheme) -> Trace:
             f"{trace.name} has no linear layer{where} that {scheme.name} quantises; drop ⟨weights⟩, or the "
             "quantization_config of its config."
         )
-    plan = _Plan(scheme=scheme, packed=chosen, parameters=_packed_parameters(trace, chosen))
+    parameters = _packed_parameters(trace, chosen)
     notes = (*trace.provenance.notes, _note(trace, scheme, chosen))
     return replace(
         trace,
-        parameters=plan.parameters,
-        recordings=tuple(_Quantising(recording, plan).recording() for recording in trace.recordings),
+        parameters=parameters,
+        recordings=tuple(
+            _Quantising(recording, scheme, chosen, parameters).recording() for recording in trace.recordings
+        ),
         provenance=replace(trace.provenance, notes=notes),
     )
 
@@ -160,19 +162,14 @@ def _packed_parameters(trace: Trace, chosen: Mapping[int, PackedWeight]) -> tupl
     return (*narrow, *others)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Plan:
-    scheme: Scheme
-    packed: Mapping[int, PackedWeight]
-    parameters: tuple[Parameter, ...]
-
-
 @dataclass(slots=True)
 class _Quantising:
     """The making of one recording: operators are added before and after products, and storages beside weights."""
 
     source: Recording
-    plan: _Plan
+    scheme: Scheme
+    packed: Mapping[int, PackedWeight]
+    parameters: tuple[Parameter, ...]
     calls: list[tuple[Kernel, Op]] = field(default_factory=list)
     storages: list[Storage] = field(default_factory=list)
     scales: dict[int, list[int]] = field(default_factory=dict)
@@ -209,16 +206,16 @@ class _Quantising:
 
     def _pack_storages(self) -> None:
         """Resize weights to their packed size, and add storages for their scales."""
-        base = len(self.plan.parameters) - sum(len(packed.others) for packed in self.plan.packed.values())
+        base = len(self.parameters) - sum(len(packed.others) for packed in self.packed.values())
         scale_index = {}
-        for index, packed in self.plan.packed.items():
+        for index, packed in self.packed.items():
             scale_index[index] = base
             base += len(packed.others)
         for place, storage in enumerate(self.source.storages):
             owner = storage.parameter
-            if owner is None or owner not in self.plan.packed:
+            if owner is None or owner not in self.packed:
                 continue
-            packed = self.plan.packed[owner]
+            packed = self.packed[owner]
             self.storages[place] = replace(storage, size_bytes=Affine(_size(packed.weight)))
             self.scales[place] = []
             for offset, part in enumerate(packed.others):
@@ -239,19 +236,19 @@ class _Quantising:
             return
         if kernel.name in _EXPERT_PRODUCTS and any(storage in self.scales for storage in op.reads):
             inputs = tuple(
-                replace(operand, dtype=self.plan.scheme.weights) if storage in self.scales else operand
+                replace(operand, dtype=self.scheme.weights) if storage in self.scales else operand
                 for operand, storage in zip(kernel.inputs, op.reads, strict=True)
             )
             kernel = replace(kernel, inputs=inputs)
         self._append(kernel, op)
 
     def _add_product(self, op: Op, kernel: Kernel, matrix: int) -> None:
-        scheme = self.plan.scheme
+        scheme = self.scheme
         data, weight = kernel.inputs[matrix - 1], kernel.inputs[matrix]
         place = op.reads[matrix]
         owner = self.source.storages[place].parameter
         assert owner is not None
-        packed = self.plan.packed[owner]
+        packed = self.packed[owner]
         bias = (kernel.inputs[0], op.reads[0]) if kernel.name in _BIAS_FIRST else None
         if kernel.name == "aten.linear" and len(kernel.inputs) > 2:
             bias = (kernel.inputs[2], op.reads[2])
@@ -299,7 +296,7 @@ class _Quantising:
         copy = self._temporary(wide)
         widen = Kernel(
             name=WIDEN, inputs=tuple(operand for operand, _ in reads), outputs=(wide,),
-            attributes=self._attributes(self.plan.scheme),
+            attributes=self._attributes(self.scheme),
         )  # fmt: skip
         self._append(widen, Op(kernel=0, module=op.module, reads=tuple(at for _, at in reads), writes=(copy,)))
         places = tuple(copy if place == matrix else storage for place, storage in enumerate(op.reads))
@@ -308,9 +305,9 @@ class _Quantising:
 
     def _quantised_activation(self, op: Op, data: Operand, storage: int) -> tuple[Operand, int]:
         """Quantise activations row by row, in a kernel of its own."""
-        narrow = replace(data, dtype=self.plan.scheme.activations or data.dtype, is_weight=False, expanded=())
+        narrow = replace(data, dtype=self.scheme.activations or data.dtype, is_weight=False, expanded=())
         made = self._temporary(narrow)
-        kernel = Kernel(name=QUANTISE, inputs=(data,), outputs=(narrow,), attributes=self._attributes(self.plan.scheme))
+        kernel = Kernel(name=QUANTISE, inputs=(data,), outputs=(narrow,), attributes=self._attributes(self.scheme))
         self._append(kernel, Op(kernel=0, module=op.module, reads=(storage,), writes=(made,)))
         self.waiting.append(made)
         return narrow, made

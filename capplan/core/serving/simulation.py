@@ -193,15 +193,14 @@ def _confidence(value: float, per_group: FloatArray) -> Interval:
 def simulate(stations: Sequence[Station], *, randomness: Randomness | None = None) -> tuple[Observed, ...]:
     """Run every station over the arrivals of its stream; results align with `stations`."""
     drawn = randomness or Randomness()
-    times, scatter = _draw(stations, drawn)
-    places = {stream: place * drawn.arrivals for place, stream in enumerate(_streams(stations))}
+    arrivals, scatter = _draw(stations, drawn)
+    streams = _streams(stations)
     size = min(_CHUNK_STATIONS, max(1, _CHUNK_SAMPLES // drawn.arrivals))
     observed: list[Observed] = []
     for first in range(0, len(stations), size):
         chunk = stations[first : first + size]
-        begins = np.array([places[station.stream] for station in chunk], dtype=np.int64)
-        arrivals = _Arrivals(times=times, count=drawn.arrivals, first=begins)
-        observed += _Lanes(chunk, arrivals, scatter).run(drawn.warm_up_fraction)
+        rows = [streams.index(station.stream) for station in chunk]
+        observed += _Lanes(chunk, arrivals, rows, scatter).run(drawn.warm_up_fraction)
     return tuple(observed)
 
 
@@ -215,7 +214,7 @@ def _draw(stations: Sequence[Station], drawn: Randomness) -> tuple[FloatArray, d
         np.random.default_rng((drawn.seed, 2, stream) if stream else drawn.seed) for stream in _streams(stations)
     )
     gaps = [source.gamma(shape, drawn.gap_scv, drawn.arrivals) for source in sources]
-    arrivals = np.cumsum(np.concatenate(gaps))
+    arrivals = np.cumsum(np.concatenate(gaps)).reshape(-1, drawn.arrivals)
     scatter: dict[float, FloatArray] = {}
     for scv in sorted({station.service_scv for station in stations}):
         generator = np.random.default_rng((drawn.seed, 1))
@@ -227,21 +226,18 @@ def _streams(stations: Sequence[Station]) -> list[int]:
     return sorted({station.stream for station in stations})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Arrivals:
-    """Arrival times of all streams, one after another, each `count` long; `first` are where the stations' begin."""
-
-    times: FloatArray
-    count: int
-    first: IntArray
-
-
 class _Lanes:
-    """The stations' states, one lane each. Time runs in mean gaps between arrivals, so that lanes share them."""
+    """The stations' states, one lane each. Time runs in mean gaps between arrivals, so that lanes share them.
 
-    def __init__(self, stations: Sequence[Station], arrivals: _Arrivals, scatter: dict[float, FloatArray]) -> None:
-        self.arrivals, self.count, self.first = arrivals.times, arrivals.count, arrivals.first
-        self.padded = np.append(arrivals.times, np.inf)
+    `arrivals` [stream, arrival] rise from stream to stream; `rows` are the stations' streams among them.
+    """
+
+    def __init__(
+        self, stations: Sequence[Station], arrivals: FloatArray, rows: list[int], scatter: dict[float, FloatArray]
+    ) -> None:
+        self.arrivals, self.count = arrivals.ravel(), arrivals.shape[1]
+        self.first = np.array(rows, dtype=np.int64) * self.count
+        self.padded = np.append(self.arrivals, np.inf)
         self.rates = np.array([station.rate_per_s for station in stations])
         self.largest = np.array([len(station.batch_times_s) for station in stations])
         self.windows = np.array([station.window_s for station in stations]) * self.rates

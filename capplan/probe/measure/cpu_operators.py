@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from functools import partial
 from statistics import median
 from typing import Any
 
@@ -34,16 +34,11 @@ class _Call(nn.Module):
         return self._call(*given)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Inputs:
-    """Random inputs of fixed shapes, whatever the batch."""
-
-    shapes: tuple[tuple[int, ...], ...]
-
-    def __call__(self, _batch: int, device: Any) -> ModelInputs:
-        chance = torch.Generator("cpu").manual_seed(0)
-        made = tuple(torch.randn(shape, generator=chance, device="cpu").to(device) for shape in self.shapes)
-        return ModelInputs(args=made, kwargs={}, names=tuple(f"x{index}" for index in range(len(made))))
+def _random_inputs(shapes: tuple[tuple[int, ...], ...], _batch: int, device: Any) -> ModelInputs:
+    """Make inputs of fixed shapes, whatever the batch."""
+    chance = torch.Generator("cpu").manual_seed(0)
+    made = tuple(torch.randn(shape, generator=chance, device="cpu").to(device) for shape in shapes)
+    return ModelInputs(args=made, kwargs={}, names=tuple(f"x{index}" for index in range(len(made))))
 
 
 def time_operators(precision: Precision, *, clock: Clock = time.perf_counter) -> list[TimedOperator]:
@@ -56,7 +51,7 @@ def time_operators(precision: Precision, *, clock: Clock = time.perf_counter) ->
     recordings, calls = [], []
     operators = {**_convolutions(), **_products(), **_norms_and_activations(), **_moves_and_pools()}
     for name, (module, shapes) in operators.items():
-        inputs = _Inputs(shapes=shapes)
+        inputs = partial(_random_inputs, shapes)
         trace = trace_module(module.eval(), inputs, name=name, configurations=[configuration], exact_batch=1)
         recordings.append((name, trace.recording(configuration)))
         calls.append((module.to(dtype), [argument.to(dtype) for argument in inputs(1, "cpu").args]))

@@ -89,14 +89,6 @@ _THROTTLING = {
 """NVML's clock event reasons that slow a busy GPU; idling is not among them."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OtherProcess:
-    """Another process on the same device."""
-
-    pid: int
-    memory_bytes: int | None
-
-
 class Nvml:
     """One GPU as the driver sees it. `library` is the module pynvml, `handle` the device."""
 
@@ -137,10 +129,10 @@ class Nvml:
 
     def process_bytes(self) -> int | None:
         """Return what the driver books on this process, context included. [bytes]"""
-        return next((process.memory_bytes for process in self._processes() if process.pid == os.getpid()), None)
+        return next((process.usedGpuMemory for process in self._processes() if process.pid == os.getpid()), None)
 
-    def other_processes(self) -> tuple[OtherProcess, ...]:
-        """Return the other processes that compute on the device.
+    def other_processes(self) -> tuple[Any, ...]:
+        """Return the other processes that compute on the device, as NVML describes them: `pid`, `usedGpuMemory`.
 
         In a container the driver may number processes as its host does. This process is then among those that cannot
         be seen from here: the one last begun is taken for it.
@@ -152,9 +144,8 @@ class Nvml:
             others.remove(max(unseen, key=lambda process: process.pid))
         return tuple(others)
 
-    def _processes(self) -> list[OtherProcess]:
-        processes = self._ask("nvmlDeviceGetComputeRunningProcesses") or []
-        return [OtherProcess(pid=process.pid, memory_bytes=process.usedGpuMemory) for process in processes]
+    def _processes(self) -> list[Any]:
+        return self._ask("nvmlDeviceGetComputeRunningProcesses") or []
 
     def _ask(self, function: str, *arguments: Any) -> Any:
         known = getattr(self._library, function, None)  # releases of nvidia-ml-py differ

@@ -68,7 +68,7 @@ def others_at_work(device: TorchDevice, *, nvml: Nvml | None) -> str | None:
     if not others:
         return None
     listed = ", ".join(
-        f"pid {other.pid} ({'memory unknown' if other.memory_bytes is None else format_bytes(other.memory_bytes)})"
+        f"pid {other.pid} ({'memory unknown' if other.usedGpuMemory is None else format_bytes(other.usedGpuMemory)})"
         for other in others
     )
     return f"{_name(device.torch_device)} is in use by {len(others)} other process(es): {listed}; timings will suffer."

@@ -67,8 +67,8 @@ def _both_ways(stages: Sequence[Stage], device: Device, rules: Rules, batch: int
     timed = tuple(
         StageTimes(
             name=stage.name,
-            host_s=tuple(mark.host_s[index] for mark in marks),
-            device_s=tuple(mark.events[index + 1].seconds_since(mark.events[index]) for mark in marks if mark.events),
+            host_s=tuple(host_s[index] for host_s, _ in marks),
+            device_s=tuple(events[index + 1].seconds_since(events[index]) for _, events in marks if events),
             waited_s=tuple(run_s[index] for run_s in waited),
         )
         for index, stage in enumerate(stages)
@@ -86,15 +86,8 @@ def _both_ways(stages: Sequence[Stage], device: Device, rules: Rules, batch: int
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Marks:
-    """One run without waits: the host's time in each stage, and an event before, between and after them."""
-
-    host_s: tuple[float, ...]
-    events: tuple[Event, ...]
-
-
-def _left_free(stages: Sequence[Stage], device: Device) -> _Marks:
+def _left_free(stages: Sequence[Stage], device: Device) -> tuple[tuple[float, ...], list[Event]]:
+    """Run once without waits: the host's time in each stage [s], and an event before, between and after them."""
     events = [device.make_event() for _ in range(len(stages) + 1)] if device.has_events else []
     following = iter(events)
 
@@ -103,7 +96,7 @@ def _left_free(stages: Sequence[Stage], device: Device) -> _Marks:
             next(following).record()
 
     mark()
-    return _Marks(host_s=_run_through(stages, device, mark), events=tuple(events))
+    return _run_through(stages, device, mark), events
 
 
 def _alone_s(stages: Sequence[Stage], device: Device) -> float:

@@ -541,7 +541,7 @@ def _changes(answer: Answer, choice: OptionRow, other: OptionRow | None, by_key:
             changes.append(
                 f"the load is {switch.factor:g} × what is stated: choose {option_name(by_key.get(switch.winner))}."
             )
-    flips = [bar.row for bar in answer.tornado_bars if bar.key not in ("peak_factor", "rent_price_factor")]
+    flips = [bar for bar in answer.tornado_bars if bar.key not in ("peak_factor", "rent_price_factor")]
     for bar in flips:
         for end, winner in ((bar.low, bar.winner_low), (bar.high, bar.winner_high)):
             if winner and winner != choice.key:

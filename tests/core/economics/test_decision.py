@@ -191,8 +191,8 @@ def test_sensitivity_moves_one_input_at_a_time():
     uncertainty = Uncertainty(assumptions=tuple(inputs), latency={})
     tornado_bars = sensitivity(found.case, choice, uncertainty=uncertainty, standards=standards("fast", "slow"))
     assert [bar.key for bar in tornado_bars] == ["rent_price_factor", "peak_factor"]  # PUE is in the rent
-    assert (tornado_bars[0].row.cost_low_usd, tornado_bars[0].row.cost_high_usd) == (near(100), near(400))
-    assert (tornado_bars[1].row.cost_low_usd, tornado_bars[1].row.cost_high_usd) == (near(100), near(200))
+    assert (tornado_bars[0].cost_low_usd, tornado_bars[0].cost_high_usd) == (near(100), near(400))
+    assert (tornado_bars[1].cost_low_usd, tornado_bars[1].cost_high_usd) == (near(100), near(200))
 
 
 def test_a_tighter_limit_or_slower_gpus_never_cost_less():

@@ -14,7 +14,7 @@ from capplan.core.memory.model import MemoryModel
 from capplan.core.memory.schedule import live_curve
 from capplan.core.memory.sharding import gpus_to_shard
 from capplan.core.memory.summary import answer_memory
-from capplan.core.memory.types import UNCALIBRATED, ContextSize, FitStatus, fit_status
+from capplan.core.memory.types import UNCALIBRATED, CudaSize, FitStatus, fit_status
 from capplan.core.numbers import End, Interval
 from capplan.core.trace.types import Affine, AssumedValue, MemoryFormat, Op, Parameter, Role, Storage
 from capplan.core.workload import Framework, Precision, Workload
@@ -355,7 +355,7 @@ def test_a_strided_input_is_copied_by_a_convolution():
 
 def test_the_context_depends_on_the_device_and_release():
     rows = tuple(
-        ContextSize(since=since, capabilities=capabilities, size_bytes=Interval.exact(size), origin="test")
+        CudaSize(since=since, capabilities=capabilities, size_bytes=Interval.exact(size), origin="test")
         for since, capabilities, size in [
             ((2, 0), ((5, 0), (8, 9)), 300),
             ((2, 0), ((9, 0), (12, 9)), 500),

@@ -99,9 +99,9 @@ def test_a_price_range_is_that_of_peers_per_flop_and_per_byte() -> None:
     found = range_of(peers)
     by_flop = [7 * 4000 / 2250, 2 * 4000 / 989.4]
     by_byte = [7 * 22 / 8, 2 * 22 / 3.35]
-    assert found.low_usd == pytest.approx(min(by_flop))
-    assert found.high_usd == pytest.approx(max(by_byte))
-    assert found.middle_usd == pytest.approx((by_flop[0] + by_byte[1]) / 2)
+    assert found.low == pytest.approx(min(by_flop))
+    assert found.high == pytest.approx(max(by_byte))
+    assert found.expected == pytest.approx((by_flop[0] + by_byte[1]) / 2)
 
 
 def test_what_is_waited_for_is_read_from_one_word() -> None:

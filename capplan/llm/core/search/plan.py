@@ -2,7 +2,7 @@
 
 import heapq
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import permutations
 from math import inf
 
@@ -56,11 +56,11 @@ def plan_deployments(search: Search) -> DeploymentPlan:
     check_length(architecture, question.load.input_len + question.load.output_len, what=SHORTER)
     judged = {words: search.judge(words) for words in search.candidates()}
     judged |= _over_servers(search, judged)
-    settled = _settle(search, judged)
-    over = [found for fit in settled.fits if (found := search.over_limits(search.words_of(fit), fit))]
-    fits = tuple(fit for fit in settled.fits if not over or search.over_limits(search.words_of(fit), fit) is None)
+    settled, failed, unranked_gpus = _settle(search, judged)
+    over = [found for fit in settled if (found := search.over_limits(search.words_of(fit), fit))]
+    fits = tuple(fit for fit in settled if not over or search.over_limits(search.words_of(fit), fit) is None)
     rejections = [judgement for judgement in judged.values() if isinstance(judgement, DeploymentRejection)]
-    rescued = with_rescues(search, [*rejections, *settled.failed, *over], fits)
+    rescued = with_rescues(search, [*rejections, *failed, *over], fits)
     # Notes on deployments that would be cheaper if a measurement found them faster than estimated.
     unit = " requests/s" if question.load.concurrency is None else " clients"
     near_miss_notes = tuple(
@@ -80,7 +80,7 @@ def plan_deployments(search: Search) -> DeploymentPlan:
         certainty_fraction=question.certainty_fraction,
         fits=fits,
         rejections=rescued,
-        unranked_gpus=settled.unranked_gpus,
+        unranked_gpus=unranked_gpus,
         assumptions=_assumptions(question),
         disaggregated=disaggregated_fits(search, fits),
         mixed=_mixed(search, fits),
@@ -124,17 +124,12 @@ def _over_servers(search: Search, judged: _Judged) -> _Judged:
     return {words: wider.judge(words) for words in wider.candidates()}
 
 
-@dataclass(frozen=True, slots=True)
-class _Settled:
-    """The deployments in order, those that failed in the simulation, and the GPUs of those that were not simulated."""
-
-    fits: tuple[DeploymentFit, ...]
-    failed: list[DeploymentRejection]
-    unranked_gpus: tuple[str, ...] = ()
-
-
-def _settle(search: Search, judged: _Judged) -> _Settled:
+def _settle(
+    search: Search, judged: _Judged
+) -> tuple[tuple[DeploymentFit, ...], list[DeploymentRejection], tuple[str, ...]]:
     """Rank the deployments and simulate the best ones, which may take more replicas than the closed form says.
+
+    Return them in order, those that failed in the simulation, and the GPUs of those that were not simulated.
 
     A simulation never makes a deployment cheaper, so that the cheapest one is always simulated next, with as many
     replicas as narrow down most how many it takes; no more is simulated of one that has become dearer than others. With
@@ -161,10 +156,10 @@ def _settle(search: Search, judged: _Judged) -> _Settled:
     left = [index for _, index in heap]
     if search.question.limits.statistic is Statistic.MEAN:
         least |= {index: search.at_least(_finished(search, sizings[index])) for index in left if index in sizings}
-        return _Settled((*settled, *_ranked(least, left)), failed)
+        return (*settled, *_ranked(least, left)), failed, ()
     known = [index for index in left if index in sizings and sizings[index].is_settled]
     unranked = dict.fromkeys(least[index].gpu for index in sorted(left))
-    return _Settled((*settled, *_ranked(least, known)), failed, tuple(unranked))
+    return (*settled, *_ranked(least, known)), failed, tuple(unranked)
 
 
 def _mixed(search: Search, fits: tuple[DeploymentFit, ...]) -> MixedFleet | None:

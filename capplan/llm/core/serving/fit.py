@@ -16,7 +16,6 @@ from capplan.llm.core.serving.closed_loop import LoopTimes
 from capplan.llm.core.serving.load_curve import open_waiting
 from capplan.llm.core.serving.service import ServedDeployment, Waiting, loop_times, waiting_names, waiting_parts
 from capplan.llm.core.serving.serving_point import (
-    ArrivalPattern,
     Requests,
     TwoSteps,
     lone_prefill,
@@ -57,22 +56,6 @@ class Prior:
 
     mean: FloatArray
     deviation: FloatArray
-
-
-@dataclass(frozen=True, slots=True)
-class Followed:
-    """Cases that have no closed form, by the identity of the case: loops that were stepped through, what the times to
-    the first token of loops and of arrivals are sums of, and the tokens per second of offline runs with a stated number
-    of requests. [1/s]"""
-
-    loops: Mapping[int, LoopTimes]
-    waiting: Mapping[int, Waiting]
-    finite_tokens_per_s: Mapping[int, float]
-
-    def queue_s(self, case: ServingCase) -> float:
-        """Return the mean wait for memory or a free sequence in a loop. [s]"""
-        loop = self.loops.get(id(case))
-        return 0.0 if loop is None else loop.queue_s
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,11 +143,21 @@ class Tabulated:
 
 @dataclass(frozen=True, slots=True)
 class FullFit:
-    """A fit to all observations, what was followed with its constants, and what that adds to closed forms."""
+    """A fit to all observations, what was followed with its constants, and what that adds to closed forms.
+
+    By the identity of a case, `loops` are those that were stepped through, and `waiting` is what the times to the first
+    token of loops and of arrivals are sums of.
+    """
 
     vector: FloatArray
-    followed: Followed
+    loops: Mapping[int, LoopTimes]
+    waiting: Mapping[int, Waiting]
     correction: FloatArray
+
+    def queue_s(self, case: ServingCase) -> float:
+        """Return the mean wait for memory or a free sequence in a loop. [s]"""
+        loop = self.loops.get(id(case))
+        return 0.0 if loop is None else loop.queue_s
 
 
 def followed_fit(table: Tabulated, vector: FloatArray) -> FullFit:
@@ -183,22 +176,21 @@ def followed_fit(table: Tabulated, vector: FloatArray) -> FullFit:
             rate_per_s = case.rate_per_s / case.replicas
             waiting[key] = open_waiting(_service(case, constants), case.demand, rate_per_s=rate_per_s)
     finite = {key: answer(case, constants).output_tokens_per_s for key, case in cases.items() if _is_finite(case)}
-    followed = Followed(loops, waiting, finite)
     items = [table.observations[place] for place in table.closed]
     # Compute by what logarithm stepped loops, finite offline runs and power limits differ from closed forms.
     closed = table.logs(vector)
     found = np.zeros(len(items))
     for index, item in enumerate(items):
         if item.case.serving is Serving.CLOSED_LOOP:
-            found[index] = np.log(followed.loops[id(item.case)].tpot_s) - closed[index]
+            found[index] = np.log(loops[id(item.case)].tpot_s) - closed[index]
         elif _is_finite(item.case):
-            found[index] = np.log(followed.finite_tokens_per_s[id(item.case)]) - closed[index]
+            found[index] = np.log(finite[id(item.case)]) - closed[index]
         elif item.case.machine.cap is not None:
             # The logarithm by which a power limit changes an answer.
             freely = replace(item.case, machine=replace(item.case.machine, cap=None))
             limited, free = (metric_of(answer(case, constants), item.metric) for case in (item.case, freely))
             found[index] = float(np.log(limited / free))
-    return FullFit(vector, followed, found)
+    return FullFit(vector, loops, waiting, found)
 
 
 def fit_constants(table: Tabulated) -> FullFit:
@@ -212,7 +204,7 @@ def fit_constants(table: Tabulated) -> FullFit:
         problem = _problem(table, base, everything[table.closed])
         base = followed_fit(table, minimise(problem, base.vector, iterations=20, tolerance=1e-3))
     vector = _fit_waiting(table, base, base.vector, everything)
-    return FullFit(vector, base.followed, base.correction)
+    return replace(base, vector=vector)
 
 
 def _taken(items: Sequence[Observation], mask: BoolArray) -> list[Observation]:
@@ -276,7 +268,7 @@ def _two_steps(item: Observation) -> _Point:
         input_len=demand.input_len,
         output_len=1.0 if lone else demand.output_len,
         batch=running,
-        arrivals=ArrivalPattern.SPREAD if demand.spread else ArrivalPattern.LOCKSTEP,
+        spread=bool(demand.spread),
         token_budget=rules.token_budget,
     )
     if case.serving is Serving.FIXED_BATCH:
@@ -301,16 +293,10 @@ def _tabulate(parts: Sequence[_Point], layout: ConstantsVector) -> tuple[StepTab
     return stack(tables), _Points(*np.array(rows, dtype=float).T)
 
 
-@dataclass(frozen=True, slots=True)
-class _Answers:
-    """Logarithms of answers, and how they move with the times of their decode and mixed steps. [1/s]"""
-
-    logs: FloatArray
-    by_decode: FloatArray
-    by_mixed: FloatArray
-
-
-def _answers(times: FloatArray, points: _Points, engine: IntArray, constants: Constants) -> _Answers:
+def _answers(
+    times: FloatArray, points: _Points, engine: IntArray, constants: Constants
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return logarithms of answers, and how they move with the times of their decode and mixed steps. [1/s]"""
     decode, mixed = times[0::2], times[1::2]
     share = points.prefills * (1.0 + points.shared * (constants.engine("prefill_share")[engine] - 1.0))
     adds = mixed > points.beside * decode + 1e-9
@@ -318,15 +304,12 @@ def _answers(times: FloatArray, points: _Points, engine: IntArray, constants: Co
     sign = np.where(points.tokens > 0, -1.0, 1.0)
     scale = points.offline * np.log(constants.engine("offline_scale")[engine])
     tokens = np.where(points.tokens > 0, np.log(np.maximum(points.tokens, 1e-9)) + scale, 0.0)
-    return _Answers(
-        tokens + sign * np.log(seconds),
-        sign * (points.decodes - share * points.beside * adds) / seconds,
-        sign * share * adds / seconds,
-    )
+    by_decode = sign * (points.decodes - share * points.beside * adds) / seconds
+    return tokens + sign * np.log(seconds), by_decode, sign * share * adds / seconds
 
 
 def _log_answers(steps: StepTable, points: _Points, constants: Constants) -> FloatArray:
-    return _answers(step_time(steps, constants).total_s, points, steps.engine[0::2], constants).logs
+    return _answers(step_time(steps, constants).total_s, points, steps.engine[0::2], constants)[0]
 
 
 def block_weights(blocks: Sequence[str], *, correlation: float) -> FloatArray:
@@ -367,13 +350,13 @@ def _jacobian(steps: StepTable, points: _Points, vector: FloatArray, layout: Con
     """
     constants, engine = layout.view(vector), steps.engine[0::2]
     parts = step_time(steps, constants)
-    found = _answers(parts.total_s, points, engine, constants)
+    logs, by_decode, by_mixed = _answers(parts.total_s, points, engine, constants)
     felt = (parts.device_s**2 / np.cbrt(parts.device_s**3 + parts.launch_s**3) ** 2)[:, None]
-    jacobian = np.zeros((found.logs.size, vector.size))
+    jacobian = np.zeros((logs.size, vector.size))
     kernels, factors = kernel_slopes_s(steps, constants) * felt, factor_slopes_s(steps, constants) * felt
     last = vector.size - factors.shape[1]
     for start, slopes in ((0, kernels), (last, factors)):
-        moves = found.by_decode[:, None] * slopes[0::2] + found.by_mixed[:, None] * slopes[1::2]
+        moves = by_decode[:, None] * slopes[0::2] + by_mixed[:, None] * slopes[1::2]
         jacobian[:, start : start + slopes.shape[1]] = moves
     rows, names = np.arange(engine.size), layout.names
     together: dict[str, list[int]] = {}
@@ -387,7 +370,7 @@ def _jacobian(steps: StepTable, points: _Points, vector: FloatArray, layout: Con
         kernels_s = None if name.startswith("device/") else parts.kernels_s
         other = layout.view(moved)
         times = step_time(steps, other, kernels_s=kernels_s).total_s
-        slopes = (_answers(times, points, engine, other).logs - found.logs) / _STEP
+        slopes = (_answers(times, points, engine, other)[0] - logs) / _STEP
         jacobian[rows, np.array(columns)[which[name.partition("/")[0]]]] = slopes
     return jacobian
 
@@ -405,14 +388,14 @@ def _waiting_moved(table: Tabulated, base: FullFit, vector: FloatArray) -> tuple
     before, now = table.aside_logs(base.vector), table.aside_logs(vector)
     lone, step = np.exp(now[0] - before[0]), np.exp(now[1] - before[1])
     items = [table.observations[place] for place in table.waiting]
-    waiting = [base.followed.waiting[id(item.case)] for item in items]
+    waiting = [base.waiting[id(item.case)] for item in items]
     is_open = np.array([item.case.serving is Serving.OPEN_LOAD for item in items], dtype=bool)
     parts = np.array([each.parts for each in waiting], dtype=float).reshape(len(items), _PARTS)
     parts[:, 0] *= lone
     parts[:, 1] *= np.where(is_open, step, lone)
     parts[:, 2] *= lone
     parts[:, 3] *= step
-    queue = np.array([base.followed.queue_s(item.case) for item in items]) * step
+    queue = np.array([base.queue_s(item.case) for item in items]) * step
     for row, item in enumerate(items):
         polled = item.case.receive_steps
         if polled is not None:

@@ -64,33 +64,28 @@ def load_points(service: ServedDeployment, demand: Demand, *, running: FloatArra
     """Compute the points at which so many requests are in one replica."""
     if demand.output_len <= 1:
         return _prompt_points(service, demand, running=running)
-    loaded = _loaded(service, demand, running)
-    first_s = np.asarray(first_token_s(service, loaded.waiting, in_step=False)) + demand.loaded_s
+    rate_per_s, tpot_s, prefill_s, waiting = _loaded(service, demand, running)
+    first_s = np.asarray(first_token_s(service, waiting, in_step=False)) + demand.loaded_s
     ttft_s = np.broadcast_to(first_s, running.shape)
     return tuple(
         LoadPoint(
             running=float(running[index]),
-            rate_per_s=float(loaded.rate_per_s[index]),
+            rate_per_s=float(rate_per_s[index]),
             ttft_s=float(ttft_s[index]),
-            tpot_s=float(loaded.tpot_s[index]),
-            prefill_fraction=float(loaded.prefill_s[index] / loaded.tpot_s[index]),
+            tpot_s=float(tpot_s[index]),
+            prefill_fraction=float(prefill_s[index] / tpot_s[index]),
         )
         for index in range(running.size)
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Loaded:
-    """A replica by the number of requests in it, one entry a point; `prefill_s` is the share of prompts in a token."""
+def _loaded(
+    service: ServedDeployment, demand: Demand, running: FloatArray
+) -> tuple[FloatArray, FloatArray, FloatArray, Waiting]:
+    """Return what follows from the number of requests, one entry a point: rate, times of a token and of its prompts.
 
-    rate_per_s: FloatArray
-    tpot_s: FloatArray
-    prefill_s: FloatArray
-    waiting: Waiting
-
-
-def _loaded(service: ServedDeployment, demand: Demand, running: FloatArray) -> _Loaded:
-    """Compute what follows from the number of requests: rate by Little's law, prefill as a server of M/D/1."""
+    The rate is that of Little's law; prefill is a server of M/D/1.
+    """
     data, stages = service.kernels.data_parallel, service.kernels.pipeline_parallel
     requests = requests_of(service, demand, running)
     steps = saturated(requests, pipeline=stages, data=data, mixes=service.scheduling.mixes)
@@ -111,13 +106,13 @@ def _loaded(service: ServedDeployment, demand: Demand, running: FloatArray) -> _
     waiting = Waiting(
         lone_s=lone_s, later_s=lone_s * busy / (2.0 * (1.0 - busy)) + unseen_s, polled_s=meets_work * step_s
     )
-    return _Loaded(rate_per_s=rate, tpot_s=tpot_s, prefill_s=prefill_s, waiting=waiting)
+    return rate, tpot_s, prefill_s, waiting
 
 
 def open_waiting(service: ServedDeployment, demand: Demand, *, rate_per_s: float) -> Waiting:
     """Return what the time to the first token is a sum of at a rate."""
     running = open_load(service, demand, rate_per_s=rate_per_s).running
-    waiting = _loaded(service, demand, np.array([running])).waiting
+    *_, waiting = _loaded(service, demand, np.array([running]))
     return Waiting(
         lone_s=waiting.lone_s, later_s=float(np.sum(waiting.later_s)), polled_s=float(np.sum(waiting.polled_s))
     )

@@ -5,7 +5,6 @@ A serving point is reduced to a step that only decodes and a step that also hold
 """
 
 from dataclasses import dataclass
-from enum import StrEnum
 
 import numpy as np
 
@@ -16,26 +15,19 @@ TOKEN_BUDGET = 8192
 """Tokens of a step, prompts and decoding together, that engines admit by default."""
 
 
-class ArrivalPattern(StrEnum):
-    """How requests come: all in lockstep, or spread because their lengths differ."""
-
-    LOCKSTEP = "lockstep"
-    SPREAD = "spread"
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Requests:
     """The requests of a serving point: mean prompt and answer [tokens], and how many are in the replica at a time.
 
     `batch` is what runs at a time in one replica: the clients, unless memory or the engine hold fewer; an array asks
     about several points at once. `cached_len` tokens of each prompt are in the prefix cache already. A decoding
-    sequence verifies `drafted` tokens in a step.
+    sequence verifies `drafted` tokens in a step. Requests are `spread` where their lengths differ, else in lockstep.
     """
 
     input_len: float
     output_len: float
     batch: float | FloatArray
-    arrivals: ArrivalPattern = ArrivalPattern.SPREAD
+    spread: bool = True
     token_budget: float = TOKEN_BUDGET
     cached_len: float = 0.0
     drafted: float = 0.0
@@ -64,7 +56,7 @@ class TwoSteps:
 
 def steady_state(requests: Requests, *, pipeline: int, data: int, mixes: bool = True) -> TwoSteps:
     """Describe the mean time between tokens in a closed loop."""
-    lockstep = 0.5 if requests.arrivals is ArrivalPattern.LOCKSTEP else 1.0
+    lockstep = 1.0 if requests.spread else 0.5
     return _continuous(
         requests, others=requests.batch - 1.0, lockstep=lockstep, pipeline=pipeline, data=data, mixes=mixes
     )

@@ -273,16 +273,8 @@ def power_factor(flops_per_joule: FloatArray, *, knee: float) -> FloatArray:
     return np.asarray((1.0 + (flops_per_joule / knee) ** 4) ** -0.25)
 
 
-@dataclass(frozen=True, slots=True)
-class _KernelTimes:
-    """Time of each kernel's roofline [step, kernel], by its parts, before the fixed time. [s]"""
-
-    compute_s: FloatArray
-    memory_s: FloatArray
-    roofline_s: FloatArray
-
-
-def _kernel_times(table: StepTable, constants: Constants) -> _KernelTimes:
+def _kernel_times(table: StepTable, constants: Constants) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return the time of arithmetic, of memory and of the roofline [step, kernel], before the fixed time. [s]"""
     device = constants.device
     foreign_compute = 1.0 + table.foreign * (device("other_compute") - 1.0)
     compute = power_factor(table.flops_per_joule, knee=device("power_knee")) * foreign_compute
@@ -290,7 +282,7 @@ def _kernel_times(table: StepTable, constants: Constants) -> _KernelTimes:
     which, factor = table.kernel_class, constants.factors_of(table.factor)
     compute_s = factor * table.compute_s / (constants.kernel("compute_fraction")[which] * compute[:, None])
     memory_s = factor * table.memory_s / (constants.kernel("bandwidth_fraction")[which] * memory[:, None])
-    return _KernelTimes(compute_s, memory_s, np.cbrt(compute_s**3 + memory_s**3))
+    return compute_s, memory_s, np.cbrt(compute_s**3 + memory_s**3)
 
 
 def _fixed_s(table: StepTable, constants: Constants) -> FloatArray:
@@ -310,13 +302,9 @@ def kernel_slopes_s(table: StepTable, constants: Constants) -> FloatArray:
     Returns:
         Derivatives [step, 3 · class] by compute share, bandwidth share and fixed time of each class.
     """
-    times = _kernel_times(table, constants)
-    scale = table.count / np.maximum(times.roofline_s, 1e-15) ** 2
-    parts = (
-        -scale * times.compute_s**3,
-        -scale * times.memory_s**3,
-        table.count * _fixed_s(table, constants),
-    )
+    compute_s, memory_s, roofline_s = _kernel_times(table, constants)
+    scale = table.count / np.maximum(roofline_s, 1e-15) ** 2
+    parts = (-scale * compute_s**3, -scale * memory_s**3, table.count * _fixed_s(table, constants))
     slopes = np.zeros((table.count.shape[0], len(parts) * len(CLASSES)))
     rows = np.arange(table.count.shape[0])
     for column in range(table.count.shape[1]):
@@ -331,7 +319,7 @@ def factor_slopes_s(table: StepTable, constants: Constants) -> FloatArray:
     Returns:
         Derivatives [step, factor].
     """
-    moved_s = table.count * _kernel_times(table, constants).roofline_s
+    moved_s = table.count * _kernel_times(table, constants)[2]
     slopes = np.zeros((table.count.shape[0], len(constants.layout.factors)))
     rows, columns = np.nonzero(table.factor >= 0)
     np.add.at(slopes, (rows, table.factor[rows, columns]), moved_s[rows, columns])
@@ -343,7 +331,7 @@ def factor_slopes_s(table: StepTable, constants: Constants) -> FloatArray:
 def step_time(table: StepTable, constants: Constants, *, kernels_s: FloatArray | None = None) -> StepTime:
     """Compute the time of every step of a table with fitted constants."""
     if kernels_s is None:
-        kernels_s = table.count * (_kernel_times(table, constants).roofline_s + _fixed_s(table, constants))
+        kernels_s = table.count * (_kernel_times(table, constants)[2] + _fixed_s(table, constants))
     engine, memory = table.engine, _memory_factor(table, constants)
     overlaps = np.array([SCHEDULING[name].overlaps for name in constants.layout.engines])[engine]
     sequences_s = constants.engine("sequence_s")[engine] * table.sequences
