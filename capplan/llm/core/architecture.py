@@ -156,8 +156,7 @@ class Architecture:
         mixers = [mixer for _, mixer in self.attention_layers()]
         if any(isinstance(mixer, CompressedAttention) for mixer in mixers):
             return "compressed"
-        chosen = any(isinstance(mixer, LatentAttention) and mixer.indexer is not None for mixer in mixers)
-        return "sparse latent" if chosen else ""
+        return "sparse latent" if any(isinstance(mixer, LatentAttention) and mixer.sparse for mixer in mixers) else ""
 
     @property
     def side_dim(self) -> int:

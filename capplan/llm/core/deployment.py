@@ -188,7 +188,7 @@ def build_deployment(
         machine = replace(machine, host=host_of(cpu, gpu))
     quantisation = model.stored_as(words.weights or None)
     is_narrow = words.weights and quantisation.format.name in _NARROW_CACHE and engine is not Engine.LLAMACPP
-    assumed = "fp8" if assumes_narrow_cache and is_narrow else default_kv(model, quantisation, engine)
+    assumed = "fp8" if assumes_narrow_cache and is_narrow else default_kv(model, quantisation, engine, gpu)
     kv = words.kv or assumed
     drafting = draft_model(words.drafter, model, words.sharding, named=drafter)
     stated = with_fitted_offload(

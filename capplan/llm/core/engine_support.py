@@ -52,6 +52,8 @@ class ReleaseFacts:
         whole_prompts: The profiling run has a prompt of the longest length, where that is at most 32,768 tokens.
         keeps_windows: Layers with a sliding window keep no more than it; all tokens else.
         keeps_chunks: Layers that attend within chunks of a prompt keep no more than one; all tokens else.
+        prompt_graphs: CUDA graphs are captured for prompts, too.
+        larger_steps: Cards of 20 to 35 GiB take steps twice as large (SGLang).
         latent: Latent attention caches the latent rows; keys and values of each head else.
         expert_padding: The multiples to which experts' widths and the hidden width are padded in padded formats, by
             family of GPUs; `other` for those that are not named.
@@ -64,6 +66,8 @@ class ReleaseFacts:
     whole_prompts: bool = False
     keeps_windows: bool = True
     keeps_chunks: bool = True
+    prompt_graphs: bool = False
+    larger_steps: bool = False
     latent: bool = True
     expert_padding: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 

@@ -86,35 +86,56 @@ class EngineMemoryRules:
 _MIB = 1 << 20
 
 
-def sglang_static_fraction(*, total_bytes: float, tensor: int, pipeline: int, data: int) -> float:
+def sglang_static_fraction(
+    *,
+    total_bytes: float,
+    tensor: int,
+    pipeline: int,
+    data: int,
+    prompt_graphs: bool = False,
+    latent: bool = False,
+    larger_steps: bool = False,
+) -> float:
     """Return SGLang's default of --mem-fraction-static.
 
     It reserves 512 MiB, 1.5 MiB per token of a prefill chunk, 2 MiB per sequence of the largest graph and 128 MiB
     per GPU of the replica. Attention data parallelism, whose ranks its --tp-size counts, takes 3 MiB more per sequence
     of that graph and rank, and 4.5 MiB where the graph holds more than 300. GPUs above 60 GiB reserve 10 GiB at least
-    (`_handle_gpu_memory_settings` in `server_args.py` of SGLang 0.5.5).
+    (`_handle_gpu_memory_settings` in `server_args.py` of SGLang 0.5.5). Releases with `prompt_graphs` reserve 8 MiB for
+    each length of prompt that they capture, 1.5 GiB with latent attention; those with `larger_steps` take twice the
+    tokens and graphs on GPUs of 20 to 35 GiB (`arg_groups/memory_hook.py` of 0.5.20).
     """
     total = total_bytes / _MIB
     gib = total / 1024
-    chunk = sglang_chunk_tokens(total_bytes)
-    few, many = (8, 8) if gib < 20 else (24, 80) if gib < 35 else (32, 160) if gib < 60 else (256, 512)
+    chunk = sglang_chunk_tokens(total_bytes, larger_steps=larger_steps)
+    middle = (48, 160) if larger_steps else (24, 80)
+    few, many = (8, 8) if gib < 20 else middle if gib < 35 else (32, 160) if gib < 60 else (256, 512)
     graphs = few if tensor * data < 4 and gib < 160 else many
     reserved = 512 + 1.5 * chunk + 2 * graphs + 128 * tensor * data * pipeline
     if data > 1:
         reserved += (4.5 if graphs > 300 else 3) * graphs * data
+    if prompt_graphs:
+        reserved += 1.5 * 1024 if latent else 8 * sum(size <= chunk for size in _CAPTURED)
     if gib > 60:
         reserved = max(reserved, 10 * 1024)
     return round((total - reserved) / total, 3)
 
 
-def sglang_chunk_tokens(total_bytes: float) -> int:
+_CAPTURED = (
+    *range(4, 33, 4), *range(48, 257, 16), *range(288, 513, 32), *range(576, 1025, 64), *range(1280, 4097, 256),
+    *range(4608, 16385, 512),
+)  # fmt: skip
+"""Lengths of prompts that SGLang captures (`generate_prefill_cuda_graph_batch_sizes` of 0.5.20)."""
+
+
+def sglang_chunk_tokens(total_bytes: float, *, larger_steps: bool = False) -> int:
     """Return SGLang's default of --chunked-prefill-size: the most prompt tokens of a step of all ranks together.
 
     It follows the memory of a GPU (`_handle_gpu_memory_settings` in `server_args.py` of SGLang 0.5.5), and attention
     data parallelism divides it among its ranks (`_handle_data_parallelism` there).
     """
     gib = total_bytes / (1 << 30)
-    return 2048 if gib < 35 else 4096 if gib < 60 else 8192 if gib < 160 else 16384
+    return 2048 if gib < (20 if larger_steps else 35) else 4096 if gib < 60 else 8192 if gib < 160 else 16384
 
 
 def vllm_step_limits(gpu_id: str, *, total_bytes: float) -> tuple[int, int]:

@@ -114,7 +114,7 @@ def layer_caches(layer: Layer, tensor: int, element_bytes: float, state_bytes: f
             return (LayerCache(token_bytes=width * element_bytes, window=mixer.window),)
         case LatentAttention() as mixer:
             index = INDEXER_BYTES_PER_TOKEN / mixer.indexer.pool if mixer.indexer is not None else 0.0
-            return (LayerCache(token_bytes=mixer.cached_dim * element_bytes + index),)
+            return (LayerCache(token_bytes=latent_row_bytes(mixer, element_bytes) + index),)
         case CompressedAttention() as mixer:
             row = compressed_row_bytes(mixer, element_bytes)
             near = LayerCache(token_bytes=row, window=mixer.window)
@@ -132,6 +132,17 @@ def layer_caches(layer: Layer, tensor: int, element_bytes: float, state_bytes: f
             return (LayerCache(state_bytes=_conv_bytes(mixer) / tensor),)
         case None:
             return ()
+
+
+def latent_row_bytes(mixer: LatentAttention, element_bytes: float) -> float:
+    """Return the bytes of one row of latent attention; sparse kernels keep the rotated part of narrow ones in 16 bits.
+
+    656 bytes of 512 + 64 elements: 8 bits each, a 32-bit scale for 128 of them, 16 bits of the rotated ones
+    (`fp8_ds_mla` of vLLM, the quantised cache of SGLang's sparse attention).
+    """
+    if not mixer.sparse or element_bytes >= 2.0:
+        return mixer.cached_dim * element_bytes
+    return mixer.kv_rank * (element_bytes + 4 / 128) + 2.0 * mixer.rope_dim
 
 
 def compressed_row_bytes(mixer: CompressedAttention, element_bytes: float) -> float:

@@ -67,7 +67,8 @@ class LatentAttention:
     """Multi-head latent attention (MLA): keys and values are rebuilt from one compressed row per token.
 
     `query_rank` is None where queries are projected directly. The cache holds `kv_rank + rope_dim` elements
-    per token, whatever the number of heads. A gate of the output has `gate_width` elements, 0 without one.
+    per token, whatever the number of heads. A gate of the output has `gate_width` elements, 0 without one. `sparse`
+    layers read the rows that an indexer chose, their own or that of a layer before.
     """
 
     query_heads: int
@@ -78,6 +79,7 @@ class LatentAttention:
     value_dim: int
     indexer: Indexer | None = None
     gate_width: int = 0
+    sparse: bool = False
 
     @property
     def cached_dim(self) -> int:

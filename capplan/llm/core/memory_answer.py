@@ -20,7 +20,7 @@ from capplan.llm.core.engines import (
     vllm_step_limits,
 )
 from capplan.llm.core.kv import kv_element_bytes, state_element_bytes
-from capplan.llm.core.layers import Attention, CompressedAttention, GatedDeltaNet, LatentAttention, ShortConv
+from capplan.llm.core.layers import Attention, GatedDeltaNet, LatentAttention, ShortConv
 from capplan.llm.core.memory import Deployment, ServingMemory, StageMemory, divide_memory
 from capplan.llm.core.model_query import LanguageModel
 from capplan.llm.core.quantisation import Quantisation, half_note
@@ -138,7 +138,7 @@ def held_memory(request: StatedDeployment, constants: LlmMemoryConstants) -> Ser
 
 
 def _kv(request: StatedDeployment, quantisation: Quantisation) -> str:
-    return request.kv or default_kv(request.model, quantisation, request.engine)
+    return request.kv or default_kv(request.model, quantisation, request.engine, request.gpu)
 
 
 def answer_memory(
@@ -244,18 +244,25 @@ def _length(request: StatedDeployment) -> int:
     return wanted or architecture.max_positions or _DEFAULT_LENGTH
 
 
-def default_kv(model: LanguageModel, quantisation: Quantisation, engine: Engine) -> str:
+def default_kv(model: LanguageModel, quantisation: Quantisation, engine: Engine, gpu: GpuSpec) -> str:
     """Return the format of a KV cache that is not stated.
 
     Engines follow the checkpoint: fp8 where it holds scales for such a cache (`kv_cache_scheme` in vLLM,
     `kv_cache_quant_algo` in SGLang 0.5 and TensorRT-LLM), else the format that it computes in. llama.cpp takes fp16.
     vLLM's FlashMLA layout of compressed attention takes fp8 alone, and stops with `--kv-cache-dtype auto`
-    (`_resolve_dsv4_kv_cache_dtype`, vLLM 0.28).
+    (`_resolve_dsv4_kv_cache_dtype`, vLLM 0.28); SGLang chooses it (`_deepseek_v4_kv_cache_dtype`, 0.5.20). For sparse
+    latent attention vLLM takes fp8 on NVIDIA's cards ("DeepSeekV3.2 default to fp8", vllm/config/cache.py), and SGLang
+    from compute capability 10 on (`_set_default_nsa_kv_cache_dtype`).
     """
     if engine is Engine.LLAMACPP:
         return "fp16"
-    if engine is Engine.VLLM and any(
-        isinstance(layer.mixer, CompressedAttention) for layer in model.architecture.layers
+    special, capability = model.architecture.special_attention, gpu.compute_capability
+    if engine in (Engine.VLLM, Engine.SGLANG) and special == "compressed":
+        return "fp8"
+    if (
+        special
+        and capability is not None
+        and (engine is Engine.VLLM or (engine is Engine.SGLANG and capability >= (10, 0)))
     ):
         return "fp8"
     if model.declares_fp8_cache and quantisation == model.own_quantisation:
@@ -338,6 +345,9 @@ def _fraction(request: StatedDeployment, facts: ReleaseFacts) -> float:
         tensor=sharding.tensor,
         pipeline=sharding.pipeline,
         data=sharding.data,
+        prompt_graphs=facts.prompt_graphs,
+        latent=_is_latent(request.model),
+        larger_steps=facts.larger_steps,
     )
 
 

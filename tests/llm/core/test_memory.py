@@ -17,6 +17,7 @@ from capplan.llm.core.quantisation import default_quantisation
 from capplan.llm.core.serving.asked import Drafter
 from capplan.llm.core.sharding import HostOffload, Sharding
 from capplan.llm.core.weights import EngineLayout, draft_bytes
+from capplan.llm.read.calibrations import load_engine_support
 from capplan.llm.read.config.parse import parse_config
 from tests.llm.core import architectures as cases
 from tests.llm.core.memory_cases import CONSTANTS, GIB, H100_BYTES
@@ -184,6 +185,20 @@ def test_sglang_counts_ranks_of_attention_and_larger_graphs():
     assert small == pytest.approx(1 - 4_112 / 16_384, abs=5e-4)
 
 
+def test_sglang_reserves_for_graphs_of_prompts_and_larger_steps_by_release():
+    # arg_groups/memory_hook.py at 031ed82 in MiB. RTX 5090 (32 GiB), alone: 512 + 1.5 · 4096 + 2 · 48 + 128, and 8 for
+    # each of the 51 lengths from 4 to 4096 that 0.5.19 is seen to capture: 7,288 of 32,768
+    newest = {"tensor": 1, "pipeline": 1, "data": 1, "prompt_graphs": True, "larger_steps": True}
+    small = sglang_static_fraction(total_bytes=32 * GIB, **newest)
+    assert small == pytest.approx(1 - 7_288 / 32_768, abs=5e-4)
+    # A100 40 GB, latent attention: 512 + 1.5 · 4096 + 2 · 32 + 128 + 1.5 · 1024 = 8,384 of 40,960
+    latent = sglang_static_fraction(total_bytes=40 * GIB, **newest, latent=True)
+    assert latent == pytest.approx(1 - 8_384 / 40_960, abs=5e-4)
+    facts = [load_engine_support().facts(Engine.SGLANG, version) for version in ((0, 5, 9), (0, 5, 13), None)]
+    assert [each.prompt_graphs for each in facts] == [False, True, True]
+    assert [each.larger_steps for each in facts] == [False, False, True]
+
+
 def test_the_stage_with_most_whole_sequences_limits_their_number():
     # 62 layers in 8 stages: 7, 8, ..., 8, 7. Every sixth layer keeps all tokens: layers 23 and 29 share the fourth
     # stage, whose sequences of 131,072 tokens take 16 heads · 256 elements · 2 bytes · (2 · 131,072 + 6 · 1,024).
@@ -219,7 +234,7 @@ def test_the_cache_follows_the_checkpoint(weights, engine, kv):
     model = LanguageModel(
         architecture=architecture, dtype="bf16", quantisation=own, source="test", declares_fp8_cache=True
     )
-    assert default_kv(model, model.stored_as(weights), engine) == kv
+    assert default_kv(model, model.stored_as(weights), engine, H100) == kv
 
 
 @settings(max_examples=20)

@@ -10,6 +10,7 @@ from capplan.llm.core.sharding import Sharding
 from capplan.llm.core.tensors import count_active_parameters, count_parameters
 from capplan.llm.core.training.flops import attention_flops_per_token
 from capplan.llm.read.catalogue import find_in_catalogue
+from capplan.specs import load_gpus
 
 KIB = 1024
 
@@ -129,8 +130,25 @@ def test_layers_with_embeddings_of_their_own_hold_them_once():
     )  # 15 layers have a cache, every fifth of twice the width
 
 
-def test_vllm_keeps_compressed_rows_in_eight_bits_unless_told_otherwise():
-    """vLLM 0.28 stops with `--kv-cache-dtype auto`; what SGLang does is not known here."""
-    flash = find_in_catalogue("deepseek-v4-flash")
-    assert default_kv(flash, flash.own_quantisation, Engine.VLLM) == "fp8"
-    assert default_kv(flash, flash.own_quantisation, Engine.SGLANG) == "bf16"
+@pytest.mark.parametrize(
+    ("model", "gpu", "engine", "kv"),
+    [
+        ("deepseek-v4-flash", "h200-sxm-141gb", Engine.VLLM, "fp8"),  # 0.28 stops with `--kv-cache-dtype auto`
+        ("deepseek-v4-flash", "h200-sxm-141gb", Engine.SGLANG, "fp8"),  # _deepseek_v4_kv_cache_dtype of 0.5.20
+        ("deepseek-v3.2", "h200-sxm-141gb", Engine.VLLM, "fp8"),  # "DeepSeekV3.2 default to fp8" (vllm/config/cache.py)
+        ("deepseek-v3.2", "mi300x", Engine.VLLM, "bf16"),
+        # _set_default_nsa_kv_cache_dtype of SGLang: fp8_e4m3 from compute capability 10 on, else bfloat16
+        ("deepseek-v3.2", "b200-sxm-180gb", Engine.SGLANG, "fp8"),
+        ("deepseek-v3.2", "h200-sxm-141gb", Engine.SGLANG, "bf16"),
+        ("deepseek-v3", "b200-sxm-180gb", Engine.VLLM, "bf16"),
+    ],
+)
+def test_caches_of_sparse_and_compressed_attention_are_narrow_by_default(model, gpu, engine, kv):
+    found = find_in_catalogue(model)
+    assert default_kv(found, found.own_quantisation, engine, load_gpus()[gpu]) == kv
+
+
+def test_narrow_rows_of_sparse_latent_attention_keep_rotated_elements_in_sixteen_bits():
+    """`fp8_ds_mla` of vLLM: 512 in 8 bits, four 32-bit scales, 64 in 16 bits: 656 bytes; 132 of the indexer."""
+    cache = stage_cache(model("deepseek-v3.2"), sharding=Sharding(), element_bytes=1.0)
+    assert cache.bytes_per_token == 61 * (656 + 132)

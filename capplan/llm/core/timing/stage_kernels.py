@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from capplan.llm.core.architecture import Architecture, Layer
-from capplan.llm.core.kv import INDEXER_BYTES_PER_TOKEN, compressed_row_bytes
+from capplan.llm.core.kv import INDEXER_BYTES_PER_TOKEN, compressed_row_bytes, latent_row_bytes
 from capplan.llm.core.layers import (
     Attention,
     CompressedAttention,
@@ -225,7 +225,7 @@ class _Lister:
             queries, indexer = mixer.query_heads / tensor, mixer.indexer
             yield AttentionKernel(
                 decode_flops=2 * queries * (2 * mixer.kv_rank + mixer.rope_dim),
-                cache_bytes=mixer.cached_dim * cached,
+                cache_bytes=latent_row_bytes(mixer, cached),
                 prefill_flops=2 * queries * (mixer.nope_dim + mixer.rope_dim + mixer.value_dim),
                 count=count,
                 kernel_class=KernelClass.DECODE_MLA,

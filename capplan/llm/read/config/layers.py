@@ -345,6 +345,7 @@ def _indexed(attention: LatentAttention, fields: Fields, layer_count: int) -> li
         fields.understood("index_topk_freq")
     scored = fields.words("indexer_types", length=layer_count, known=("full", "shared")) or ["full"] * layer_count
     fields.understood("index_kpool_always_select_tail", "index_kpool_compress")
+    attention = replace(attention, sparse=True)
     selecting = replace(attention, indexer=_indexer(fields, pool=fields.size("index_kpool", default=1)))
     return [selecting if kind == "full" else attention for kind in scored]
 
