@@ -321,37 +321,13 @@ AnyTable = Table[Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BarPart:
-    """One part of a bar: its name, its size in words, and which share of the bar it takes."""
-
-    name: str
-    size: str
-    fraction: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Bar:
-    """A bar of parts that add up to one; the parts of all bars have the same names and order."""
-
-    name: str
-    parts: Sequence[BarPart]
-
-
-@dataclass(frozen=True, slots=True)
-class Bars:
-    """Bars under each other, which pages draw; formats of text leave them out."""
-
-    bars: Sequence[Bar]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class PageBlock:
     """What only a page holds; `on` are the files that have it."""
 
     on: frozenset[Medium] = EVERYWHERE
 
 
-Block: TypeAlias = "Lines | AnyTable | Listing | Picture | Bars | PageBlock | Section"
+Block: TypeAlias = "Lines | AnyTable | Listing | Picture | PageBlock | Section"
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from capplan.verbs.statement.options import Door, Field, Option, Topic, fields_o
 from capplan.verbs.statement.words import AMOUNT, SHARE, WATTS
 
 if TYPE_CHECKING:
-    from capplan.core.economics.constraints import ReportLoad
+    from capplan.core.economics.constraints import Constraints, ReportLoad
     from capplan.specs.load import LoadFile
 
 
@@ -128,17 +128,16 @@ _OPTIONS_OF_KEYS: Mapping[str, str] = {
 _GROUPS = ("allow", "deny", "budget", "site")
 
 
-def admitting_as_stated(stated: "LoadFile", *, shown: str) -> "LoadFile":
-    """Return a load file whose loads hold what its keys admit."""
+def admitted_by(keys: Mapping[str, Any], *, shown: str) -> "Constraints":
+    """Return what keys of a load file admit; names are checked where they are resolved."""
     from capplan.app.procurement.constraints import laid_over
     from capplan.core.economics.constraints import Constraints
-    from capplan.specs.constraints import allowing_named_spot
     from capplan.verbs.statement.file_keys import KeyReader, fields_by_key, named_by_keys
 
     reader, options = KeyReader(shown, shown), fields_by_key(fields_of(ConstraintFields), Door.LOAD)
-    given = {key: value for key, value in stated.admitted.items() if key not in _GROUPS}
+    given = {key: value for key, value in keys.items() if key not in _GROUPS}
     for group in _GROUPS:
-        given |= reader.group(stated.admitted, group)
+        given |= reader.group(dict(keys), group)
     known = {key: options[option] for key, option in _OPTIONS_OF_KEYS.items()}
     reader.unknown_keys(given, known, "")
     allowed = reader.field("allow.gpus", options["deny_gpu"], given.pop("allow.gpus", []), door=Door.LOAD)
@@ -147,7 +146,14 @@ def admitting_as_stated(stated: "LoadFile", *, shown: str) -> "LoadFile":
     with named_by_keys(shown, options.values()):
         admitted = laid_over(Constraints(), ConstraintFields(**values).stated_constraints())
     reader.finish({})
-    admitted = replace(admitted, allow=replace(admitted.allow, gpus=frozenset(allowed)))
+    return replace(admitted, allow=replace(admitted.allow, gpus=frozenset(allowed)))
+
+
+def admitting_as_stated(stated: "LoadFile", *, shown: str) -> "LoadFile":
+    """Return a load file whose loads hold what its keys admit."""
+    from capplan.specs.constraints import allowing_named_spot
+
+    admitted = admitted_by(stated.admitted, shown=shown)
 
     def admitting(demand: "ReportLoad") -> "ReportLoad":
         return replace(demand, constraints=admitted, load=allowing_named_spot(demand.load, admitted))

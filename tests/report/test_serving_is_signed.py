@@ -1,12 +1,14 @@
 """The report on serving says what is signed: amounts recomputed by hand, the age of the price, and the signature."""
 
 import json
+import re
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from capplan.core.gpus.prices import Term
+from capplan.errors import CapplanError
 from capplan.llm.core.fleet.money import ServingReport
 from capplan.report.procurement.figures import headline_money
 from capplan.verbs.llm.report import LLM_REPORT, LlmReportQuestion, answer_llm_report
@@ -63,3 +65,46 @@ def test_the_age_of_the_price_is_said(
     warned = [line for line in text.splitlines() if line.startswith("**") and "before signing" in line]
     assert bool(warned) == (words is not None)
     assert words is None or words in warned[0]
+
+
+def test_a_load_states_what_the_buyer_admits_as_a_procurement_does(tmp_path: Path) -> None:
+    """A denied GPU is not searched, and a cap that nothing keeps ends in exit code 1; spot machines need a word."""
+    load, gpus = tmp_path / "chat.load.yaml", ["a100-sxm4-80gb", "h100-sxm5-80gb"]
+    stated = {"allow": {"gpus": gpus, "regions": ["us"]}, "deny": {"gpus": ["a100"], "providers": ["azure"]}}
+    load.write_text(json.dumps({**ASKED, **stated, "terms": "rent", "budget": {"per_year": "1k"}}))
+    question = LlmReportQuestion(model="qwen3-8b", load=load)
+    report = answer_llm_report(question, LocalContext())
+    assert {fit.gpu for fit in report.fleet.plan.fits} == {"h100-sxm5-80gb"}
+    # of the offers on demand only that of AWS is admitted: eight GPUs for 64 USD/h, 8,760 hours in each of three years
+    costs = {
+        (option.rent.provider, round(option.cost_per_year or 0.0))
+        for option in report.decided.options
+        if option.rent and option.rent.term is Term.ON_DEMAND
+    }
+    assert costs == {("aws", 64 * 8760)}
+    assert not any(option.purchase for option in report.decided.options)
+    assert report.decided.recommendation.choice is None
+    assert LLM_REPORT.outcome(report).exit_code == 1
+    for words in ({}, {"allow_spot": True}):
+        load.write_text(json.dumps({**ASKED, "growth": 0, "allow": {"gpus": gpus[1:]}, "terms": "rent", **words}))
+        costs = {
+            option.key: option.cost_per_year for option in answer_llm_report(question, LocalContext()).decided.ranked
+        }
+        # GCP's spot machine of one GPU for 6 USD/h, which may be chosen where the load says so
+        assert costs.get("h100-sxm5-80gb/spot") == (pytest.approx(6 * 8760) if words else None)
+
+
+@pytest.mark.parametrize(
+    ("keys", "sentence"),
+    [
+        ({"allow_spot": "maybe"}, "allow_spot: must be true or false, not 'maybe'"),
+        ({"deny": {"gpus": ["h10"]}}, "unknown GPU 'h10'"),
+        ({"terms": "lease"}, "terms 'lease' is not a term"),
+        ({"budget": {"monthly": 1}}, "budget.monthly: unknown key"),
+    ],
+)
+def test_what_a_buyer_admits_is_refused_before_a_search(keys: dict[str, object], sentence: str, tmp_path: Path) -> None:
+    load = tmp_path / "chat.load.yaml"
+    load.write_text(json.dumps({**ASKED, **keys}))
+    with pytest.raises(CapplanError, match=re.escape(sentence)):
+        answer_llm_report(LlmReportQuestion(model="qwen3-8b", load=load), LocalContext())

@@ -1,7 +1,7 @@
 """Decide on a served language model as on every load: its deployments are the GPUs that a decision chooses from."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import date
 
 from capplan.app.procurement.build import Circumstances, Known, decided_model, whole_report
@@ -100,6 +100,20 @@ def _answer_limit_s(limits: LatencyLimits, output_len: float) -> float:
     """Return what the limits leave a whole answer, by which its slowness is scaled. [s]"""
     stated = (limits.ttft_s or 0.0) + (limits.tpot_s or 0.0) * max(1.0, output_len - 1.0)
     return limits.e2e_s or stated or _NO_LIMIT_S
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Buyer:
+    """What a buyer admits of a served model, and whether machines may be taken back."""
+
+    admitted: Constraints = field(default_factory=Constraints)
+    allow_spot: bool = False
+
+    def searched(self, prices: Prices) -> Prices:
+        """Return the prices that a search may plan with: those of denied GPUs and refused sellers are left out."""
+        admitted = replace(self.admitted, terms=LASTING_TERMS)  # what is bought or reserved is searched by its rent
+        kept = (price for price in prices.hourly if price.gpu not in admitted.deny.gpus)
+        return replace(prices, hourly=tuple(price for price in kept if admitted.refusal_of_price(price) is None))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -109,6 +109,12 @@ class Answer:
     standards: Standards
 
     @property
+    def refuses_all(self) -> bool:
+        """Return True if nothing may be recommended, though there are prices or nothing carries the load."""
+        is_priced = any(option.cost is not None for option in self.options)
+        return self.recommendation.choice is None and (is_priced or not self.options)
+
+    @property
     def leading(self) -> frozenset[str]:
         """Return the keys of the options that the main table shows: the best, few of each GPU, and your own quotes."""
         kept: list[ProcurementOption] = []

@@ -258,12 +258,10 @@ def _decision(report: Report, model: ModelReport, drawn: Drawn, live: LiveParts 
     yield _titled("The leading options", leading, look="generated", on=HTML | PDF | XLSX if has_price else HTML)
     yield Lines([_trust(model)], role=LineRole.SMALL, on=HTML | PDF)
     if is_brief:
-        yield Charts(charts=lambda: _leads(drawn()), share="72%", on=PDF)
-
-
-def _leads(drawn: Sequence[Chart]) -> list[Chart]:
-    """Return the charts that stand beside the decision of one of several services in a PDF."""
-    return [chart for chart in drawn if chart.identity.endswith(("-years", "-sensitivity"))]
+        beside = ("-years", "-sensitivity")
+        yield Charts(
+            charts=lambda: [chart for chart in drawn() if chart.identity.endswith(beside)], share="72%", on=PDF
+        )
 
 
 def _trust(model: ModelReport) -> str:

@@ -74,7 +74,7 @@ def _risk(choice: OptionRow, load: Load) -> str:
         missed = f"{'a training' if isinstance(load, TrainingPurchase) else 'a run'} ends after its deadline"
         remedy = f"with {more} it ends earlier, at about the same hours of GPUs" if isinstance(load, Job) else remedy
     words = "The fleet is large enough in all scenarios."
-    if carried < 1:
+    if round(carried, 3) < 1:
         enough = f"The fleet is large enough in {format_fraction(carried)} of the scenarios"
         words = f"{enough}; in the others {missed}: {remedy}."
     if choice.term == Term.SPOT:

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
+from capplan.specs.load import CONSTRAINT_KEYS
 from capplan.specs.strict_yaml import Tree, read_yaml
 from capplan.specs.values import per_second
 from capplan.verbs.llm.plan_question import LlmPlanQuestion
@@ -21,6 +22,7 @@ _OTHER_NAMES = {"hours": "hours_of_use", "gpus": "gpu", "engines": "engine"}
 _LIMITS = ("max_ttft", "max_tpot", "max_e2e", "percentile", "certainty")
 _BESIDE = ("service", "running", "observed")
 """The parts of a file of `capplan load` beside `llm`; `service` is what `capplan report` reads."""
+_BUYERS = (*CONSTRAINT_KEYS, "allow_spot")
 _Question = TypeVar("_Question")
 _SHARE = re.compile(r"(-?\d+(?:\.\d+)?)\s*%")
 
@@ -33,9 +35,19 @@ def read_load_file(path: Path, *, model: str) -> LlmPlanQuestion:
 def read_load_tree(tree: Tree, *, shown: str, model: str) -> LlmPlanQuestion:
     """Read what a load file holds."""
     reader = _OptionKeyReader(shown, shown)
-    values = reader.read(_keys_of(tree))
+    options, buyers = parted(tree)
+    for key in buyers:
+        reader.refuse(key, "states what a buyer admits, which `capplan llm report` decides by; leave it out here")
+    values = reader.read(options)
     reader.finish({})
     return LlmPlanQuestion(model=model, **values)
+
+
+def parted(tree: Tree) -> tuple[Tree, Tree]:
+    """Return the keys that are options of a plan, and those that state what a buyer admits, as a report's load does."""
+    keys = _keys_of(tree)
+    buyers = {name for name in _BUYERS if name in keys and (name not in KEYS or isinstance(keys[name], dict))}
+    return {key: keys[key] for key in keys if key not in buyers}, {key: keys[key] for key in buyers}
 
 
 def _keys_of(tree: Tree) -> Tree:

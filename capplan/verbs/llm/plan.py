@@ -16,7 +16,7 @@ from capplan.verbs.statement.words import checking_pictures
 
 if TYPE_CHECKING:
     from capplan.app.deployments import Deployments
-    from capplan.app.procurement.serving import ServedCase
+    from capplan.app.procurement.serving import Buyer, ServedCase
     from capplan.core.gpus.by_use import ApiPrice, TokenPrice
     from capplan.core.gpus.prices import Price
     from capplan.core.gpus.spec import GpuSpec
@@ -101,8 +101,9 @@ def answer_llm_plan(question: LlmPlanQuestion, context: Context) -> "PlannedFlee
 
 
 def search_and_plan(
-    question: LlmPlanQuestion, context: Context, *, week: "WeekLoad | None", own: int | None = None
-) -> "tuple[Search, PlannedFleet]":
+    question: LlmPlanQuestion, context: Context, *, week: "WeekLoad | None", own: int | None = None,
+    buyer: "Buyer | None" = None,
+) -> "tuple[Search, PlannedFleet]":  # fmt: skip
     """Return the search of a question, its plan, and the ways to serve a week.
 
     `own` is how many GPUs this machine has, where they alone are planned.
@@ -114,6 +115,7 @@ def search_and_plan(
     if week is not None:
         question = replace(question, rate_per_s=week.peak_per_s, concurrency=None)
     prices = question.offered(context.price_list(question.specs))
+    prices = prices if buyer is None else buyer.searched(prices)
     deployments = question.deployments(context, question.power_law())
     asked = search_space(question, context, deployments=deployments, rents={} if own else on_demand_offers(prices))
     asked = replace(asked, own_gpus=own)
@@ -244,27 +246,34 @@ def fleet_of(plan: "DeploymentPlan", search: "Search", question: LlmPlanQuestion
 
 
 def served_case(
-    plan: "DeploymentPlan", search: "Search", question: LlmPlanQuestion, prices: "Prices", law: "PowerLaw"
-) -> "ServedCase":
+    plan: "DeploymentPlan", search: "Search", question: LlmPlanQuestion, prices: "Prices", law: "PowerLaw",
+    *, buyer: "Buyer | None" = None,
+) -> "ServedCase":  # fmt: skip
     """Return what a decision on a plan rests on: the demand, the prices and what the buyer admits."""
-    from capplan.app.procurement.serving import ServedCase, served_demand, served_load
+    from capplan.app.procurement.constraints import at_place, laid_over
+    from capplan.app.procurement.serving import Buyer, ServedCase, served_demand, served_load
     from capplan.clock import today
-    from capplan.core.economics.constraints import Constraints, NameLists
+    from capplan.core.economics.constraints import NameLists
     from capplan.core.economics.evidence import Standards
+    from capplan.specs.constraints import allowing_named_spot
     from capplan.specs.fitted import load_price_drift
     from capplan.specs.load import load_defaults
     from capplan.specs.providers import load_providers
 
     start_up_s = load_defaults("service")["start_up"].value
     load = served_load(plan, growth_fraction=question.growth_fraction, week=question.week(), start_up_s=start_up_s)
+    buyer = buyer or Buyer()
     allowed = NameLists(
         providers=frozenset(map(load_providers().canonical, question.providers)),
         regions=frozenset(question.regions),
         gpus=frozenset(search.find_gpu(name).id for name in names_of(question.gpus)),
     )
-    constraints = Constraints(allow=allowed, certainty_fraction=plan.certainty_fraction)
+    named = {"allow": allowed, "deny": NameLists(), "certainty_fraction": plan.certainty_fraction}
+    constraints = laid_over(buyer.admitted, named)
     standards = Standards(certain_fits=frozenset(), today=today(), constraints=constraints, drift=load_price_drift())
+    load = allowing_named_spot(replace(load, allow_spot=buyer.allow_spot), constraints)
     demand = served_demand(load, years=question.years, constraints=constraints)
+    demand = at_place(demand, load_providers().countries_in(sorted(constraints.allow.regions)))
     return ServedCase(search=search, plan=plan, demand=demand, prices=prices, standards=standards, power_law=law)
 
 

@@ -16,9 +16,11 @@ from capplan.verbs.statement.fields import LoadTree, Name, Title
 from capplan.verbs.statement.options import HERE, Option, Topic
 
 if TYPE_CHECKING:
+    from capplan.app.procurement.serving import Buyer
     from capplan.core.economics.decide import Answer
     from capplan.llm.core.fleet.money import PlannedFleet, ServingReport
     from capplan.llm.core.search.search import Search
+    from capplan.specs.strict_yaml import Tree
     from capplan.verbs.llm.plan_question import LlmPlanQuestion
 
 
@@ -62,21 +64,29 @@ def answer_llm_report(question: LlmReportQuestion, context: Context) -> "Serving
     from capplan.llm.core.search.patience import with_patience_note
     from capplan.llm.core.search.surroundings import ServingSurroundings
     from capplan.specs.fitted import load_power_law
-    from capplan.verbs.llm.load_file import KEYS
+    from capplan.verbs.llm.load_file import KEYS, parted, read_load_tree
     from capplan.verbs.llm.plan import search_and_plan, served_case
     from capplan.verbs.statement.file_keys import named_by_keys
 
-    asked, shown = _asked(question), str(question.load or "load")
+    shown, (options, buyers_keys) = str(question.load or "load"), parted(_load_tree(question))
+    asked = read_load_tree(options, shown=shown, model=question.model)
     deployments = question.deployments(context)
     deployments.model(context.language_model(question.model))  # refuses an unknown one by its name alone
     named = tuple(deployments.gpus.find(name).id for name in names_of(question.gpus))
     beside = {field.name: getattr(question, field.name) for field in fields(_BesideLoad)}
-    asked = replace(asked, **beside, gpus=named or asked.gpus)
+    buyer = _buyer(buyers_keys, context, shown=shown, specs=question.specs)
+    allowed = buyer.admitted.allow
+    asked = replace(
+        asked, **beside,
+        gpus=named or asked.gpus or tuple(sorted(allowed.gpus)),
+        providers=asked.providers or tuple(sorted(allowed.providers)),
+        regions=asked.regions or tuple(sorted(allowed.regions)),
+    )  # fmt: skip
     week = question.week_load() if question.states_week else None
     with named_by_keys(shown, KEYS.values()), context.feedback.progress("working out the report"):
-        search, fleet = search_and_plan(asked, context, week=week)
+        search, fleet = search_and_plan(asked, context, week=week, buyer=buyer)
         law = search.power_law or load_power_law()
-        decided = served_case(fleet.plan, search, asked, context.price_list(asked.specs), law).decide()
+        decided = served_case(fleet.plan, search, asked, context.price_list(asked.specs), law, buyer=buyer).decide()
         fleet = _as_decided(search, fleet, decided, asked, context)
         plan = with_patience_note(fleet.plan, asked.limits(), words=PATIENCE_FILE_WORDS)
         around, best = ServingSurroundings(search), plan.recommended
@@ -106,22 +116,34 @@ def _as_decided(
     return replace(made, ways=fleet.ways, local=fleet.local)
 
 
-def _asked(question: LlmReportQuestion) -> "LlmPlanQuestion":
-    """Return the question that the load states."""
-    from capplan.verbs.llm.load_file import read_load_file, read_load_tree
+def _load_tree(question: LlmReportQuestion) -> "Tree":
+    """Return what the load file holds."""
+    from capplan.specs.strict_yaml import read_yaml
 
     if question.load_fields is not None:
-        return read_load_tree(question.load_fields, shown="load", model=question.model)
+        return dict(question.load_fields)
     if question.load is not None:
-        return read_load_file(question.load, model=question.model)
+        return read_yaml(question.load)
     raise UsageError("state a load by ⟨load⟩, such as one with rate: 5/s.")
+
+
+def _buyer(keys: "Tree", context: Context, *, shown: str, specs: Sequence[Path]) -> "Buyer":
+    """Return what the keys of a load file admit, with all names checked."""
+    from capplan.app.procurement.constraints import resolve
+    from capplan.app.procurement.serving import Buyer
+    from capplan.verbs.constraints import admitted_by
+
+    given = dict(keys)
+    if not isinstance(allow_spot := given.pop("allow_spot", False), bool):
+        raise UsageError(f"{shown}: allow_spot: must be true or false, not {allow_spot!r}.")
+    admitted = admitted_by(given, shown=shown)
+    gpus, prices = context.gpu_database(specs), context.price_list(specs)
+    return Buyer(admitted=resolve(admitted, gpus=gpus, prices=prices, named=()), allow_spot=allow_spot)
 
 
 def _for_service(question: LlmReportQuestion) -> LlmReportQuestion:
     """Replace the name of the file by its content."""
-    from capplan.specs.strict_yaml import read_yaml
-
-    return question if question.load is None else replace(question, load=None, load_fields=read_yaml(question.load))
+    return question if question.load is None else replace(question, load=None, load_fields=_load_tree(question))
 
 
 def _json(answers: "Sequence[ServingReport]", _question: LlmReportQuestion) -> str:
@@ -161,7 +183,7 @@ LLM_REPORT = Verb(
     answer=answer_llm_report,
     effort=Effort.LONG,
     files_in={**_PAGES, "csv": _csv, "json": _json},
-    outcome=lambda report: Outcome(exit_code=0 if report.fleet.plan.recommended else 1),
+    outcome=lambda report: Outcome(exit_code=int(report.decided.refuses_all)),
     for_service=_for_service,
     schema="llm-report",
     returns="capplan.llm.core.fleet.money:ServingReport",

@@ -12,9 +12,6 @@ from capplan.llm.core.simulation.load_answer import LatencyLimits
 from capplan.report.charts.picture import vector
 from capplan.report.charts.series import Axes, Series, series_chart
 from capplan.report.sections import (
-    Bar,
-    BarPart,
-    Bars,
     Block,
     Column,
     KeyFigure,
@@ -38,7 +35,7 @@ from capplan.report.text.llm.plan import (
 from capplan.report.text.llm.serving import load_columns, saturation_line, simulation_chart
 from capplan.report.text.ways import ways_report
 from capplan.shapes.llm_serving import shared_words
-from capplan.units import format_bytes, format_fraction, format_rate, format_seconds
+from capplan.units import format_bytes, format_rate, format_seconds
 
 Value = TypeVar("Value")
 _SHOWN = 15
@@ -160,7 +157,6 @@ def _memory(fits: Sequence[DeploymentFit]) -> Section:
     return Section(
         [
             Lines([line]),
-            Bars([_memory_bar(fit) for fit in fits[:_SHOWN]]),
             Table(_MEMORY, fits[:_SHOWN], caption="Memory of the best deployments"),
         ],
         key="memory",
@@ -180,25 +176,6 @@ _MEMORY: tuple[Column[DeploymentFit], ...] = (
     figure("sequences that fit", lambda fit: fit.memory.sequences_that_fit),
     figure("running", lambda fit: fit.running, "{:.0f}".format),
 )
-
-
-def _memory_bar(fit: DeploymentFit) -> Bar:
-    memory = fit.memory
-    parts = {
-        "weights": memory.weights_bytes,
-        "activations": memory.activation_bytes,
-        "other": memory.other_bytes,
-        "KV cache": memory.kv_pool_bytes,
-    }
-    whole = max(sum(parts.values()), memory.usable_bytes or 0)
-    parts["left"] = whole - sum(parts.values())
-    return Bar(
-        name=f"{fit.gpu}, {shared_words(fit.sharding)}, {fit.weights}",
-        parts=[
-            BarPart(name=name, size=f"{format_bytes(size)} ({format_fraction(size / whole)})", fraction=size / whole)
-            for name, size in parts.items()
-        ],
-    )
 
 
 def _fleet(report: ServingReport) -> Section:
