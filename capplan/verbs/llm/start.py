@@ -18,10 +18,7 @@ if TYPE_CHECKING:
     from capplan.llm.core.fleet.deployment_plan import DeploymentFit
     from capplan.llm.core.model_query import LanguageModel
     from capplan.llm.core.start.answer import StartAnswer, Surroundings
-    from capplan.llm.core.start.law import StartSize
-
-_GRAPHS = 67
-"""Batch sizes for which an engine captures CUDA graphs where nothing is stated."""
+    from capplan.llm.core.start.law import StartLaw, StartSize
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,8 +37,10 @@ class StartedReplicaFields(LanguageModelFields, ReplicaGpuFields, DeploymentFiel
     ] = None  # fmt: skip
     eager: Annotated[bool, Option(help="Without compiler and CUDA graphs (--enforce-eager).")] = False
     graphs: Annotated[
-        int, Meta(ge=1, le=10_000), Option(help="Batch sizes for which CUDA graphs are captured.", shows_default=True)
-    ] = _GRAPHS
+        int | None,
+        Meta(ge=1, le=10_000),
+        Option(help="Batch sizes for which CUDA graphs are captured; those of the engine by default."),
+    ] = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,26 +65,29 @@ def answer_llm_start(question: LlmStartQuestion, context: Context) -> "StartAnsw
 
 def start_of(question: StartedReplicaFields, model: "LanguageModel", *, gpu: str) -> "StartAnswer":
     """Return how long a replica of a model takes to start on a GPU."""
-    from capplan.core.engine_names import Engine
-    from capplan.llm.read.start_calibration import load_machine_facts
+    from capplan.llm.read.start_calibration import load_machine_facts, load_start_law
 
     engine = question.engine_for(question.model)
-    if engine is not Engine.VLLM:
+    law = load_start_law(engine.value)
+    if law is None:
         raise UsageError(
-            f"how long {engine.value} starts is not known: too few public logs state it; ask for ⟨engine⟩ vllm."
+            f"how long {engine.value} starts is not known: too few public logs state it; "
+            "ask for ⟨engine⟩ vllm or sglang."
         )
-    size = _size(model, question.weights, question.sharding().gpus, graphs=question.graphs, compiled=question.compiled)
+    size = _size(model, question.weights, question.sharding().gpus, law, compiled=question.compiled)
+    size = replace(size, graphs=question.graphs or size.graphs)
     around = question.surroundings(is_eager=question.eager)
     if question.asleep is not None:
         around = replace(around, wake=load_machine_facts().wakes[question.asleep])
-    started = _started(model.architecture.name, size, around, gpu=gpu, engine=engine.value)
-    return replace(started, notes=_notes(question))
+    started = _started(model.architecture.name, size, around, law, gpu=gpu)
+    return replace(started, notes=(law.logs, *_notes(question)))
 
 
 def start_of_fit(question: MachineStartFields, model: "LanguageModel", fit: "DeploymentFit") -> "Interval":
-    """Return how long a replica of a fit takes to start, whatever its engine, as one of vLLM does. [s]"""
-    size = _size(model, fit.weights, fit.sharding.gpus, graphs=_GRAPHS, compiled=False)
-    return _started(model.architecture.name, size, question.surroundings(), gpu=fit.gpu, engine=fit.engine).whole_s
+    """Return how long a replica of a fit takes to start; an engine of which too few logs are known as vLLM does. [s]"""
+    law = _law(fit.engine)
+    size = _size(model, fit.weights, fit.sharding.gpus, law, compiled=False)
+    return _started(model.architecture.name, size, question.surroundings(), law, gpu=fit.gpu).whole_s
 
 
 def start_of_weights(question: MachineStartFields, weight_bytes: float, gpus: int) -> "Interval":
@@ -93,10 +95,19 @@ def start_of_weights(question: MachineStartFields, weight_bytes: float, gpus: in
     from capplan.llm.core.start.law import StartSize
 
     size = StartSize(weight_bytes=weight_bytes, layers=0, has_experts=False, tensor=gpus, graphs=0, is_compiled=False)
-    return _started("", size, question.surroundings(is_eager=True), gpu="", engine="").whole_s
+    return _started("", size, question.surroundings(is_eager=True), _law(), gpu="").whole_s
 
 
-def _size(model: "LanguageModel", weights: str | None, gpus: int, *, graphs: int, compiled: bool) -> "StartSize":
+def _law(engine: str = "") -> "StartLaw":
+    from capplan.core.engine_names import Engine
+    from capplan.llm.read.start_calibration import load_start_law
+
+    law = load_start_law(engine) or load_start_law(Engine.VLLM.value)
+    assert law is not None  # the law of vLLM is shipped
+    return law
+
+
+def _size(model: "LanguageModel", weights: str | None, gpus: int, law: "StartLaw", *, compiled: bool) -> "StartSize":
     from capplan.llm.core.start.answer import weight_bytes_of
     from capplan.llm.core.start.law import StartSize
 
@@ -105,21 +116,19 @@ def _size(model: "LanguageModel", weights: str | None, gpus: int, *, graphs: int
         layers=len(model.architecture.layers),
         has_experts=model.architecture.is_moe,
         tensor=gpus,
-        graphs=graphs,
+        graphs=law.graphs,
         is_compiled=compiled,
     )
 
 
-def _started(model: str, size: "StartSize", around: "Surroundings", *, gpu: str, engine: str) -> "StartAnswer":
+def _started(model: str, size: "StartSize", around: "Surroundings", law: "StartLaw", *, gpu: str) -> "StartAnswer":
     from capplan.llm.core.start.answer import StartAnswer, start_parts
     from capplan.llm.core.start.law import StartPart
-    from capplan.llm.read.start_calibration import load_start_law
 
-    law = load_start_law()
     return StartAnswer(
         model=model,
         gpu=gpu,
-        engine=engine,
+        engine=law.engine,
         gpus=size.tensor,
         size=size,
         parts=start_parts(law, size, around),
@@ -128,14 +137,16 @@ def _started(model: str, size: "StartSize", around: "Surroundings", *, gpu: str,
 
 
 def _notes(question: StartedReplicaFields) -> tuple[str, ...]:
-    notes = [
-        "Logs of vLLM 0.10 and 0.11 on H100, L40S and A100 with 1, 4 and 8 GPUs; releases before 0.10 capture graphs "
-        "10 times slower, and 4-bit formats of new cards can add minutes of warm-up."
-    ]
+    from capplan.llm.read.start_calibration import load_machine_facts
+    from capplan.units import format_seconds
+
+    notes = []
     if question.storage_bytes_per_s is None:
         notes.append("Weights lie in host memory; ⟨storage⟩ states from where they come otherwise.")
     if question.provision_s is None:
-        notes.append("The machine stands and holds the image; ⟨provision⟩ counts a new one.")
+        known = load_machine_facts().provisions_s.items()
+        published = "; ".join(f"{who} {format_seconds(time.low)} to {format_seconds(time.high)}" for who, time in known)
+        notes.append(f"The machine stands and holds the image; ⟨provision⟩ counts a new one (published: {published}).")
     return tuple(notes)
 
 

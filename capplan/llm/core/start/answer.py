@@ -99,9 +99,9 @@ def start_parts(law: StartLaw, size: StartSize, around: Surroundings) -> tuple[T
         return (*parts, TimedPart(part=StartPart.WAKE, time_s=woken_s, kind="bytes ÷ rate", source=around.wake.source))
     times = law.times_s(size)
     for part in (StartPart.PROCESS, StartPart.LOAD, StartPart.COMPILE, StartPart.WARM_UP, StartPart.CAPTURE):
-        if part in left_out:
-            continue
         time_s = times[part]
+        if part in left_out or time_s == 0.0:  # an engine has no such part
+            continue
         if part is StartPart.LOAD and around.storage_bytes_per_s is not None:
             reading_s = size.weight_bytes / around.storage_bytes_per_s
             exact, kind, source = Interval.exact(reading_s), "bytes ÷ rate", "the rate you state"

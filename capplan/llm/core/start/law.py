@@ -108,12 +108,15 @@ class StartSize:
 class StartLaw:
     """The fitted law of one engine's start.
 
-    `process_s` is the time of its processes on one GPU, `shared_process_s` on several. `compile_cold` holds for the
-    first start, `compile_warm` for later ones with the compiler's cache. `spreads` are standard deviations of the
-    logarithm of measured ÷ predicted over models that the fit had not seen, by part.
+    `logs` says in a sentence what logs it is fitted to, `graphs` for how many batch sizes the engine captures CUDA
+    graphs where nothing is stated. `process_s` is the time of its processes on one GPU, `shared_process_s` on several.
+    `compile_cold` holds for the first start, `compile_warm` for later ones with the compiler's cache. `spreads` are
+    standard deviations of the logarithm of measured ÷ predicted over models that the fit had not seen, by part.
     """
 
     engine: str
+    logs: str
+    graphs: int
     process_s: float
     shared_process_s: float
     load: LoadLaw
