@@ -439,6 +439,11 @@ def make_report(
     *models: str | nn.Module | Trace | Sequence[str | nn.Module | Trace],
     batches: Sequence[int] | str = ...,
     load: str | Path | None = ...,
+    compare_ways: bool = ...,
+    storage_bytes_per_s: float | str | None = ...,
+    provision_s: float | str | None = ...,
+    image_bytes: float | str | None = ...,
+    pull_bytes_per_s: float | str | None = ...,
     arguments: Mapping[str, Any] = ...,
     inputs: Sequence[str] | Callable[[int], Any] = ...,
     input_size: Sequence[int] | str | None = ...,
@@ -509,6 +514,11 @@ def make_report(
         models: resnet50, timm:NAME, torchvision:NAME, ORG/NAME of the Hugging Face Hub, hf:config.json, hf:bert, FILE.py:Name, package.module:Name, a trace file, or a pipeline: diffusers:NAME, FILE.pipeline.yaml. None where the load file lists services.
         batches: 8, 1,8,32 or 1..1024 (powers of two), which are compared.
         load: What is asked: a service, a job or a training purchase.
+        compare_ways: Compare a fleet that stands, one that scales, GPUs by the second and an API over the hours of a service, as a section.
+        storage_bytes_per_s: Rate at which the weights arrive, such as 2GB/s; from host memory by default.
+        provision_s: Time until a new machine is there: 90s; the machine stands and holds the image by default.
+        image_bytes: Image that a new machine pulls, 0 for none; 10 GB by default.
+        pull_bytes_per_s: Rate at which a new machine pulls the image.
         arguments: Constructor or config argument; repeatable.
         inputs: An input such as x=3x224x224 or ids=int64:Nx128; N is the batch; repeatable.
         input_size: Image size, such as 3x640x640.

@@ -51,6 +51,10 @@ class Interval:
         )
         return Interval(low=self.low * low, expected=self.expected * expected, high=self.high * high)
 
+    def __rtruediv__(self, amount: float) -> "Interval":
+        """Divide a number that is not negative by this: an amount by a rate is a time, and by a time a rate."""
+        return Interval(low=amount / self.high, expected=amount / self.expected, high=amount / self.low)
+
     def at(self, end: End) -> float:
         """Return one end, or what is expected."""
         value: float = getattr(self, end.value)
@@ -83,6 +87,11 @@ class Interval:
             return float(bound > self.expected)
         deviation = abs(math.log(end / self.expected)) / NORMAL_90
         return NormalDist().cdf(math.log(bound / self.expected) / deviation)
+
+    @classmethod
+    def around(cls, expected: float, factor: float) -> "Interval":
+        """Return the interval from a value divided to it multiplied by a factor."""
+        return cls(low=expected / factor, expected=expected, high=expected * factor)
 
     @classmethod
     def exact(cls, value: float) -> "Interval":

@@ -438,7 +438,7 @@ def simulate(
     compiled: bool = ...,
     asleep: Asleep | str | None = ...,
     eager: bool = ...,
-    graphs: int = ...,
+    graphs: int | None = ...,
     week_file: str | Path | None = ...,
     requests_per_day: float | None = ...,
     days_in_use: int = ...,
@@ -528,7 +528,7 @@ def simulate(
         compiled: The compiler's cache holds the model from an earlier start, as on a shared volume.
         asleep: What the engine wakes from: sleep-1 (weights in host memory), sleep-2 (read anew) or snapshot.
         eager: Without compiler and CUDA graphs (--enforce-eager).
-        graphs: Batch sizes for which CUDA graphs are captured.
+        graphs: Batch sizes for which CUDA graphs are captured; those of the engine by default.
         week_file: WEEK.yaml: day (24 numbers) or week (168), requests_per_day, days_per_week, bursts.
         requests_per_day: Requests of a day in use, spread as an office uses them, instead of week_file.
         days_in_use: Days of a week with load, beside requests_per_day.
@@ -636,7 +636,7 @@ def scale(
     compiled: bool = ...,
     asleep: Asleep | str | None = ...,
     eager: bool = ...,
-    graphs: int = ...,
+    graphs: int | None = ...,
     scaler: str = ...,
     signal: Signal | str | None = ...,
     target: float | None = ...,
@@ -716,7 +716,7 @@ def scale(
         compiled: The compiler's cache holds the model from an earlier start, as on a shared volume.
         asleep: What the engine wakes from: sleep-1 (weights in host memory), sleep-2 (read anew) or snapshot.
         eager: Without compiler and CUDA graphs (--enforce-eager).
-        graphs: Batch sizes for which CUDA graphs are captured.
+        graphs: Batch sizes for which CUDA graphs are captured; those of the engine by default.
         scaler: hpa, keda, knative, ray-serve, sagemaker or llm-d, by its documented rules.
         signal: What it looks at: in-flight, queue, rate, utilisation or ttft; the usual one by default.
         target: The signal that one replica should have; what its highest rate within the limits has by default.
@@ -785,7 +785,7 @@ def start(
     compiled: bool = ...,
     asleep: Asleep | str | None = ...,
     eager: bool = ...,
-    graphs: int = ...,
+    graphs: int | None = ...,
     specs: Sequence[str | Path] | str | None = ...,
 ) -> _StartAnswerShown:
     """Estimate how long a replica of a language model takes to start, from machine and image to graphs.
@@ -812,7 +812,7 @@ def start(
         compiled: The compiler's cache holds the model from an earlier start, as on a shared volume.
         asleep: What the engine wakes from: sleep-1 (weights in host memory), sleep-2 (read anew) or snapshot.
         eager: Without compiler and CUDA graphs (--enforce-eager).
-        graphs: Batch sizes for which CUDA graphs are captured.
+        graphs: Batch sizes for which CUDA graphs are captured; those of the engine by default.
         specs: Own GPU specs, laid over the built-in ones.
 
     Returns:

@@ -8,19 +8,20 @@ from capplan.llm.core.elastic.answer import ElasticAnswer
 from capplan.llm.core.elastic.burst import BurstSeen
 from capplan.llm.core.simulation.load_answer import Percentiles
 from capplan.shapes.common import VERSIONED, in_words
-from capplan.shapes.shape import Shape, figure, reads
+from capplan.shapes.shape import CSV, Shape, column, figure, reads
+from capplan.units import format_fraction
 
 # fmt: off
 SETTING: Final = Shape("ScalingSettingDocument", ScalingSetting, "Bounds and target of an autoscaler, and what they lead to.", (
-    figure("min_replicas", "minimum"),
-    figure("target", meaning="of the signal, for one replica"),
+    figure("min_replicas", "minimum", show=column("at least", csv="expected")),
+    figure("target", meaning="of the signal, for one replica", show=column("target", "{:.3g}".format, csv="expected")),
     figure("usd_per_week", meaning="the interval is that of the start time"),
-    figure("usd_per_month", reads(Interval, lambda one: one.usd_per_week * WEEKS_PER_MONTH)),
-    figure("inside_fraction", "inside", "share of a week's requests that keep the limits, with the certainty asked for"),
-    figure("worst_minute_fraction", "worst_minute", "that of the worst minute of the week"),
-    figure("mean_replicas"),
-    figure("starts", meaning="replicas that are started in a week"),
-    figure("asleep_fraction", meaning="share of the week without any replica"),
+    figure("usd_per_month", reads(Interval, lambda one: one.usd_per_week * WEEKS_PER_MONTH), show=CSV),
+    figure("inside_fraction", "inside", "share of a week's requests that keep the limits, with the certainty asked for", show=column("inside", format_fraction, csv="expected")),
+    figure("worst_minute_fraction", "worst_minute", "that of the worst minute of the week", show=column("worst minute", format_fraction, csv="expected")),
+    figure("mean_replicas", show=column("mean replicas", "{:.2f}".format, csv="expected")),
+    figure("starts", meaning="replicas that are started in a week", show=column("starts a week", csv="expected")),
+    figure("asleep_fraction", meaning="share of the week without any replica", show=column("asleep", format_fraction, csv="expected")),
 ))
 STANDING: Final = Shape("StandingFleetDocument", StandingFleet, "The fleet that carries the peak all week.", (
     figure("replicas"),

@@ -33,6 +33,7 @@ from capplan.verbs.statement.words import LOAD, checking_pictures
 
 if TYPE_CHECKING:
     from capplan.core.plan.types import Plan
+    from capplan.core.scaling.load import WeekLoad
     from capplan.report.sections import Line
 
 
@@ -112,10 +113,14 @@ def answer_plan(question: PlanQuestion, context: Context) -> "Plan":
         TraceError: the model could not be traced, or is refused by `strict`.
         MissingRecordingError: a trace lacks the recording of this precision, layout or mode.
     """
+    return plan_over(question, context, question.stated_week(question.rate_per_s))
+
+
+def plan_over(question: PlanQuestion, context: Context, week: "WeekLoad | None") -> "Plan":
+    """Return a plan, with ways to serve the load of a week where one is given."""
     from capplan.app.plan import PlanContext, PlanTerms
     from capplan.verbs.pipelines import open_asked
 
-    week = question.stated_week(question.rate_per_s)
     if week is not None:
         question = replace(question, rate_per_s=week.peak_per_s)
     shared = PlanContext.of(

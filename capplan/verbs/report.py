@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeGuard
@@ -13,6 +13,7 @@ from capplan.core.named_code import code_refusal
 from capplan.core.workload import BatchChoice, Batches
 from capplan.errors import UsageError
 from capplan.verbs.constraints import ConstraintFields, admitting_as_stated
+from capplan.verbs.llm.ways import MachineStartFields
 from capplan.verbs.pipelines import refuse_options_of_models
 from capplan.verbs.statement.contract import Context, Effort, Outcome, Verb
 from capplan.verbs.statement.fields import (
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from capplan.app.procurement.build import Circumstances
     from capplan.core.gpus.machines import LocalCurrency
     from capplan.core.gpus.spec import GpuSpec
+    from capplan.core.scaling.answer import ServingWays
     from capplan.probe.inputs.grammar import ModelRequest
     from capplan.report.procurement.types import Measured, Report
     from capplan.shapes.types import PlanDocument
@@ -56,8 +58,9 @@ _UP_TO_256 = Batches(choice=BatchChoice.LISTED, sizes=tuple(2**power for power i
 
 @dataclass(frozen=True, kw_only=True)
 class ReportQuestion(
-    InputFields, PipelineItemFields, GpuFields, TimedFields, ConstraintFields, CurrencyFields, UtilizationFields
-):
+    MachineStartFields, InputFields, PipelineItemFields, GpuFields, TimedFields, ConstraintFields, CurrencyFields,
+    UtilizationFields,
+):  # fmt: skip
     """Which GPUs to buy or rent for a load, how many, what they cost, and how sure that is."""
 
     models: Annotated[
@@ -85,6 +88,14 @@ class ReportQuestion(
             doors=Door.COMMAND,
         ),
     ] = None  # fmt: skip
+    compare_ways: Annotated[
+        bool,
+        Option(
+            help="Compare a fleet that stands, one that scales, GPUs by the second and an API over the hours of a "
+            "service, as a section.",
+            topic=Topic.LIMITS, doors=Door.COMMAND | Door.PYTHON | Door.HTTP,
+        ),
+    ] = False  # fmt: skip
     prices: Annotated[
         tuple[Path, ...], After("with_cpus"),
         Option(
@@ -193,7 +204,9 @@ def answer_report(question: ReportQuestion, context: Context) -> "Report":
         for plan in _plans_of(source, terms, planned_gpus, pipeline=pipeline, narrows=narrows, feedback=feedback)
     ]
     circumstances = replace(
-        _circumstances(question, [plan for _, plan in planned], load, local, context), wait_for=wait_for
+        _circumstances(question, [plan for _, plan in planned], load, local, context),
+        wait_for=wait_for,
+        ways=_ways(question, sources, context) if question.compare_ways else {},
     )
     with feedback.progress("working out the report"):
         return write_report(planned, stated, gpus=known.known, prices=prices, circumstances=circumstances)
@@ -237,6 +250,35 @@ def _with_models(
             raise UsageError(f"service {load.name}: {code_refusal(f'the model {request.words[:120]!r}')}.")
         named.append((load, request))
     return named
+
+
+def _ways(
+    question: ReportQuestion, sources: "Sequence[tuple[NamedLoad, ModelSource]]", context: Context
+) -> "dict[str, ServingWays]":
+    """Return the ways to serve each service, by its name, or its model's where it has none: each planned for its peak.
+
+    A service without hours is taken to have its peak all week.
+    """
+    from capplan.core.scaling.load import HOURS_PER_WEEK, WeekLoad
+    from capplan.core.serving.load import Service
+    from capplan.probe.inputs.grammar import ModelRequest
+    from capplan.verbs.plan import PlanQuestion, plan_over
+
+    theirs = {"model", "batches", "everything", "compare_ways"}
+    shared = [field.name for field in fields(PlanQuestion) if hasattr(question, field.name)]
+    beside = {name: getattr(question, name) for name in shared if name not in theirs}
+    found = {}
+    for named, source in sources:
+        load = named.demand.load
+        if not isinstance(load, Service) or not isinstance(source, ModelRequest) or _read_plans(source.words):
+            raise UsageError("⟨compare-ways⟩ is of a service in ⟨load⟩ whose model is named, not of a saved plan.")
+        hours = load.weekly_per_s or (load.peak_per_s,)
+        week = WeekLoad(hourly_per_s=(hours * HOURS_PER_WEEK)[:HOURS_PER_WEEK])
+        asked = PlanQuestion(model=source.words, max_latency_s=load.latency_limit_s, compare_ways=True, **beside)
+        plan = plan_over(asked, context, week)
+        if plan.ways is not None:
+            found[named.name or plan.model.name] = plan.ways
+    return found
 
 
 def _is_pipeline(source: "ModelSource") -> "TypeGuard[ModelRequest]":

@@ -64,6 +64,28 @@ def test_markdown_goes_to_stdout(run: Run, plan: Path) -> None:
     assert "H100 SXM5" not in result.stdout
 
 
+def test_ways_to_serve_the_hours_of_a_service_are_a_section(run: Run, tmp_path: Path) -> None:
+    load, page, saved = tmp_path / "load.yaml", tmp_path / "report.md", tmp_path / "report.json"
+    load.write_text(f"service: {{daily: {[5.0] * 6 + [50.0] * 18}, latency: 100 ms}}\n")
+    words = ("--load", load, "--compare-ways", "--gpu", "l4", "--batch", "1..8")
+    result = run("report", "torchvision:resnet18", *words, "-o", page, "-o", saved)
+    assert result.exit_code == 0, result.stderr
+    text = page.read_text()
+    assert "### Ways to serve the load of a week" in text
+    assert all(f"| {way} |" in text for way in ("standing", "autoscaled", "serverless", "API"))
+    document = json.loads(saved.read_text())
+    jsonschema.validate(document, schema("report"))
+    ways = document["models"][0]["ways"]
+    assert ways["requests_per_day"] == pytest.approx(3600 * (6 * 5 + 18 * 50))
+    assert ways["peak_per_s"] == 50.0
+
+
+def test_ways_need_a_service_and_a_model(run: Run, plan: Path) -> None:
+    result = run("report", plan, "--load", SERVICE, "--compare-ways")
+    assert result.exit_code == 2
+    assert "whose model is named, not of a saved plan" in result.stderr
+
+
 def test_without_a_load_gpus_compare_by_cost_per_sample(run: Run, plan: Path) -> None:
     result = run("report", plan, "--batch", "8", "--gpu", "t4")
     assert "lowest cost per sample" in result.stdout

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import date
 from typing import NamedTuple
 
@@ -19,6 +19,7 @@ from capplan.core.gpus.rate_laws import DataParallelLaws
 from capplan.core.gpus.spec import GpuSpec, PeakKind
 from capplan.core.memory.fit import available_memory
 from capplan.core.power import PowerLaw
+from capplan.core.scaling.answer import ServingWays
 from capplan.core.serving.load import Job, Load, Service, TrainingPurchase
 from capplan.core.serving.response import SpeedTier
 from capplan.core.workload import Mode, Precision
@@ -55,7 +56,7 @@ class Circumstances:
 
     `drift` is how far prices move as they age, `power_law` what GPUs draw, `local` a currency beside US dollars,
     `data_parallel` what a training step takes longer on several GPUs of one server, `wait_for` hardware that comes
-    later, with which the choice is compared.
+    later, with which the choice is compared, `ways` ways to serve the load of a week, by service or model.
     """
 
     today: date
@@ -70,6 +71,7 @@ class Circumstances:
     drift: PriceDrift = NO_DRIFT
     local: LocalCurrency | None = None
     wait_for: WaitFor | None = None
+    ways: Mapping[str, ServingWays] = field(default_factory=dict)
 
 
 def build_report(
@@ -245,6 +247,7 @@ def _model_report(
         picks=_picks(answer),
         roofs=_roofs(plan, rows, gpus),
         measured=tuple(run for run in circumstances.measured if run.model == plan.model.name),
+        ways=circumstances.ways.get(service or plan.model.name),
     )
 
 
@@ -385,8 +388,8 @@ def _spec_sources(shown: set[str], gpus: Mapping[str, GpuSpec]) -> tuple[SpecSou
     rows = []
     for gpu in sorted(shown):
         figures = gpus[gpu].figures if gpu in gpus else {}
-        for field, label in _SOURCED.items():
-            if figure := figures.get(field):
+        for name, label in _SOURCED.items():
+            if figure := figures.get(name):
                 titles = "; ".join(source.title for source in figure.sources)
                 days = [source.retrieved for source in figure.sources if source.retrieved]
                 rows.append(

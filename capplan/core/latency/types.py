@@ -113,10 +113,7 @@ class LatencyEstimate:
     @property
     def throughput_per_s(self) -> Interval:
         """Samples per second; the low end belongs to the high latency. [1/s]"""
-        time_s = self.interval_s or self.latency_s
-        return Interval(
-            low=self.samples / time_s.high, expected=self.samples / time_s.expected, high=self.samples / time_s.low
-        )
+        return self.samples / (self.interval_s or self.latency_s)
 
     @property
     def bounded_s(self) -> Bounded:

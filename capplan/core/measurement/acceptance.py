@@ -1,6 +1,6 @@
 """Compare a machine that was delivered with what was planned: what it is, and how fast it was measured."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -86,14 +86,6 @@ class Acceptance:
         return None
 
 
-def _remark_if(differs: bool) -> FindingMark:
-    return FindingMark.REMARK if differs else FindingMark.KEPT
-
-
-def _refused_if(differs: bool) -> FindingMark:
-    return FindingMark.REFUSED if differs else FindingMark.KEPT
-
-
 def machine_findings(
     gpu: GpuSpec, count: int, delivered: Sequence[DeliveredGpu], *, shares_matrices: bool
 ) -> Iterator[MachineFinding]:
@@ -118,58 +110,52 @@ def machine_findings(
         slow = [link for link in links if not link.startswith("NV") and link != "XGMI"]
         yield MachineFinding(
             what="links between GPUs", planned="NVLink or XGMI", found=", ".join(sorted(set(links))),
-            mark=_refused_if(bool(slow)), source=right[0].source,
+            mark=FindingMark.REFUSED if slow else FindingMark.KEPT, source=right[0].source,
         )  # fmt: skip
 
 
 def _device_findings(gpu: GpuSpec, each: DeliveredGpu, name: str) -> Iterator[MachineFinding]:
     planned_bytes = gpu.driver_total_bytes or gpu.usable_bytes or gpu.memory_bytes
-    if each.memory_bytes is not None:
-        is_less = each.memory_bytes < planned_bytes * (1 - _MEMORY_TOLERANCE)
-        yield MachineFinding(
-            what=f"{name}, memory", planned=format_bytes(planned_bytes), found=format_bytes(each.memory_bytes),
-            mark=_refused_if(is_less), source=each.source,
-        )  # fmt: skip
-    if each.power_limit_w is not None and gpu.tdp_w is not None:
-        is_less = each.power_limit_w < gpu.tdp_w * (1 - _POWER_TOLERANCE)
-        yield MachineFinding(
-            what=f"{name}, power limit", planned=format_watts(gpu.tdp_w), found=format_watts(each.power_limit_w),
-            mark=_remark_if(is_less), source=each.source,
-        )  # fmt: skip
-    if each.max_clock_hz is not None and gpu.boost_clock_hz is not None:
-        is_less = each.max_clock_hz < gpu.boost_clock_hz * (1 - _CLOCK_TOLERANCE)
-        yield MachineFinding(
-            what=f"{name}, highest clock", planned=f"{gpu.boost_clock_hz / 1e6:.0f} MHz",
-            found=f"{each.max_clock_hz / 1e6:.0f} MHz", mark=_remark_if(is_less), source=each.source,
-        )  # fmt: skip
+    refused, remark, in_megahertz = FindingMark.REFUSED, FindingMark.REMARK, lambda hz: f"{hz / 1e6:.0f} MHz"
+    rows: tuple[tuple[str, float | None, float | None, Callable[[float], str], float, FindingMark], ...] = (
+        ("memory", planned_bytes, each.memory_bytes, format_bytes, _MEMORY_TOLERANCE, refused),
+        ("power limit", gpu.tdp_w, each.power_limit_w, format_watts, _POWER_TOLERANCE, remark),
+        ("highest clock", gpu.boost_clock_hz, each.max_clock_hz, in_megahertz, _CLOCK_TOLERANCE, remark),
+    )
+    for what, planned, found, shown, tolerance, mark in rows:
+        if planned is not None and found is not None:
+            yield MachineFinding(
+                what=f"{name}, {what}", planned=shown(planned), found=shown(found),
+                mark=mark if found < planned * (1 - tolerance) else FindingMark.KEPT, source=each.source,
+            )  # fmt: skip
     if each.ecc_on is not None:
         yield MachineFinding(
             what=f"{name}, ECC", planned="on", found="on" if each.ecc_on else "off",
-            mark=_remark_if(not each.ecc_on), source=each.source,
+            mark=FindingMark.KEPT if each.ecc_on else remark, source=each.source,
         )  # fmt: skip
-    if each.uncorrected_errors is not None:
+    if (errors := each.uncorrected_errors) is not None:
         yield MachineFinding(
-            what=f"{name}, uncorrected memory errors", planned="0", found=str(each.uncorrected_errors),
-            mark=_refused_if(each.uncorrected_errors > 0), source=each.source,
+            what=f"{name}, uncorrected memory errors", planned="0", found=str(errors),
+            mark=refused if errors else FindingMark.KEPT, source=each.source,
         )  # fmt: skip
 
 
 def time_finding(what: str, measured_s: float, planned_s: Interval, *, source: str) -> MachineFinding:
     """Compare a measured time with the interval of the plan: one above it refuses the machine, below it is a remark."""
-    mark = (
-        FindingMark.REFUSED
-        if measured_s > planned_s.high
-        else FindingMark.REMARK
-        if measured_s < planned_s.low
-        else FindingMark.KEPT
-    )
-    ends = f"{format_seconds(planned_s.low)} to {format_seconds(planned_s.high)}"
-    return MachineFinding(what=what, planned=ends, found=format_seconds(measured_s), mark=mark, source=source)
+    worse = measured_s > planned_s.high
+    return _finding(what, measured_s, planned_s, is_worse=worse, shown=format_seconds, source=source)
 
 
 def rate_finding(what: str, measured_per_s: float, planned_per_s: Interval, *, source: str) -> MachineFinding:
     """Compare a measured rate with the interval of the plan: one below it refuses the machine, above it is a remark."""
-    is_less, is_more = measured_per_s < planned_per_s.low, measured_per_s > planned_per_s.high
-    mark = FindingMark.REFUSED if is_less else _remark_if(is_more)
-    ends = f"{format_rate(planned_per_s.low)} to {format_rate(planned_per_s.high)}"
-    return MachineFinding(what=what, planned=ends, found=format_rate(measured_per_s), mark=mark, source=source)
+    worse = measured_per_s < planned_per_s.low
+    return _finding(what, measured_per_s, planned_per_s, is_worse=worse, shown=format_rate, source=source)
+
+
+def _finding(
+    what: str, measured: float, planned: Interval, *, is_worse: bool, shown: Callable[[float], str], source: str
+) -> MachineFinding:
+    is_inside = planned.low <= measured <= planned.high
+    mark = FindingMark.REFUSED if is_worse else FindingMark.KEPT if is_inside else FindingMark.REMARK
+    ends = f"{shown(planned.low)} to {shown(planned.high)}"
+    return MachineFinding(what=what, planned=ends, found=shown(measured), mark=mark, source=source)

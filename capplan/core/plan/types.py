@@ -428,9 +428,7 @@ class Plan:
             return None
         steps = self.job.samples * self.job.epochs / fit.latency.samples * fit.gpus_together
         time = fit.latency.interval_s or fit.latency.latency_s
-        return Interval(
-            low=steps * time.low / 3600, expected=steps * time.expected / 3600, high=steps * time.high / 3600
-        )
+        return time * (steps / 3600)
 
     @property
     def precision_label(self) -> str:

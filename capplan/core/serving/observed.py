@@ -200,25 +200,10 @@ class RunningGpus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObservedLoad:
-    """What a service was asked for in a window, and how it answered.
+    """What a service was asked for in a window, and how it answered; None for what its source does not state.
 
-    Attributes:
-        sources: Where it was read: files, or the address of a server.
-        form: The form of a log, or the engine whose metrics were read.
-        arrivals: The requests over time.
-        prompt: Tokens of prompts; None where they are not stated, as in access logs.
-        prefix_fraction: Share of prompt tokens that a prefix cache held.
-        ttft_s: Time to first token as it is.
-        tpot_s: Time between tokens as it is.
-        e2e_s: Time of a whole request as it is.
-        received_bytes: Sizes of requests, where access logs state them.
-        running: Requests in work, mean and most.
-        waiting: Requests that wait, mean and most.
-        failed: Requests that failed; they are not part of the arrivals unless the source counts them as such.
-        broken: Lines that could not be read.
-        lines: Lines read, blank ones left out.
-        cautions: What a reader should know.
-        metrics: The metric that each quantity was read from.
+    Requests that failed are not part of the arrivals unless the source counts them as such. `running` and `waiting` are
+    the mean and the most, `metrics` the metric that each quantity was read from.
     """
 
     sources: tuple[str, ...]

@@ -9,6 +9,7 @@ from dataclasses import replace
 from functools import cache
 from itertools import takewhile
 
+from capplan.core.scaling.answer import ServingWays
 from capplan.core.serving.load import OneGpu
 from capplan.report.narrow import Grid, Heading
 from capplan.report.pages.blocks import (
@@ -67,6 +68,7 @@ from capplan.report.procurement.types import FleetRow, ModelReport, Report, Wait
 from capplan.report.procurement.verdict import load_words, varies_words
 from capplan.report.procurement.wait import WAIT_TITLE, wait_table, wait_words
 from capplan.report.sections import EVERYWHERE, Align, Block, LineRole, Lines, Medium, Section, Span, Style, line
+from capplan.report.text.ways import ways_report
 from capplan.units import counted
 
 HTML, PDF, MD, XLSX = (frozenset({medium}) for medium in Medium)
@@ -189,6 +191,7 @@ def _model(
         _charts(report, model, identity, drawn),
         _money(report, model, identity),
         *([_wait(model, model.wait, identity)] if model.wait is not None else []),
+        *([_ways(model.ways, identity)] if model.ways is not None else []),
         _power(report, model, identity),
         *_rejected(report, model, identity),
         _appendix(report, model, identity),
@@ -386,6 +389,11 @@ def _money(report: Report, model: ModelReport, identity: str) -> Section:
         blocks, key=f"{identity}-money", title="Money", titled_on=HTML | PDF, look="page generated",
         entry="Money" if cash_table(report, model) else None, on=on, starts_sheet=True,
     )  # fmt: skip
+
+
+def _ways(ways: ServingWays, identity: str) -> Section:
+    section = ways_report(ways)
+    return replace(section, key=f"{identity}-ways", entry=section.title)
 
 
 def _wait(model: ModelReport, wait: WaitOrBuy, identity: str) -> Section:

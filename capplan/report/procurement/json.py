@@ -12,6 +12,7 @@ from capplan.core.serving.load import Job, OneGpu, Service, TrainingPurchase
 from capplan.report.procurement.types import REPORT_SCHEMA_VERSION, ModelReport, Report
 from capplan.shapes.codec import as_tagged, tagged, to_plain
 from capplan.shapes.shape import Shape, figure, reads
+from capplan.shapes.ways import WAYS
 
 _LOADS = {kind: tagged(kind, tag_field="kind", suffix="Load") for kind in (Service, Job, TrainingPurchase, OneGpu)}
 
@@ -49,6 +50,7 @@ _MODEL: Final = Shape("ModelReportDocument", ModelReport, "One model's part of t
                   "left_out", "service")),
     figure("demand", _DEMAND),
     figure("wait", default=UNSET),
+    figure("ways", WAYS, default=UNSET),
 ))  # fmt: skip
 REPORT: Final = Shape(
     "ReportDocument", Report,

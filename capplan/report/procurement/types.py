@@ -9,6 +9,7 @@ from capplan.core.economics.constraints import Assumption, ReportLoad
 from capplan.core.economics.fleet import InventoryRow
 from capplan.core.economics.uncertainty import TornadoRow
 from capplan.core.gpus.machines import LocalCurrency
+from capplan.core.scaling.answer import ServingWays
 from capplan.report.sections import KeyFigure
 from capplan.shapes.types import FleetOptionRow, OptionRow, PlanDocument
 
@@ -200,6 +201,7 @@ class ModelReport:
     service: str | None = None
     demand: ReportLoad | None = None
     wait: WaitOrBuy | None = None
+    ways: ServingWays | None = None
 
     @property
     def name(self) -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from capplan.core.serving.observed import Broken, ObservedArrivals, ObservedLoad, Spread
-from capplan.report.sections import Block, Column, LineRole, Lines, Section, Table, figure, sentence, words
+from capplan.report.sections import Column, LineRole, Lines, Section, Table, figure, plain_columns, sentence, words
 from capplan.units import format_fraction, format_moment, format_rate, format_seconds, format_watts
 
 _DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
@@ -13,17 +13,8 @@ _MOST_REASONS = 10
 def observed_sections(observed: ObservedLoad) -> list[Section]:
     """Return the load of a service: its window, its rates, its lengths and times, and what could not be read."""
     arrivals = observed.arrivals
-    facts = list(_facts(observed))
-    rows = [(name, value, source) for name, value, source in facts]
-    table = Table(
-        [
-            words("figure", lambda row: row[0], name="figure"),
-            words("value", lambda row: row[1], name="value"),
-            words("from", lambda row: row[2], name="from"),
-        ],
-        rows,
-    )
-    blocks: list[Block] = [Lines([f"{observed.form}: {', '.join(observed.sources)}", _window(arrivals)]), table]
+    facts = Table(plain_columns("figure", "value", "from"), _facts(observed))
+    head = Lines([f"{observed.form}: {', '.join(observed.sources)}", _window(arrivals)])
     spreads = [
         ("tokens of a prompt", observed.prompt, _tokens), ("tokens of an answer", observed.answer, _tokens),
         ("time to first token", observed.ttft_s, format_seconds),
@@ -31,7 +22,7 @@ def observed_sections(observed: ObservedLoad) -> list[Section]:
         ("time of a request", observed.e2e_s, format_seconds),
     ]  # fmt: skip
     known = [(name, spread, form) for name, spread, form in spreads if spread is not None]
-    sections = [Section(blocks)]
+    sections = [Section([head, facts])]
     if known:
         sections.append(Section([_spread_table(known)]))
     if observed.broken:

@@ -3,27 +3,19 @@
 from dataclasses import replace
 
 from capplan.core.numbers import Interval
-from capplan.core.scaling.answer import ServingWays, WayCost
+from capplan.core.scaling.answer import ServingWays
 from capplan.report.charts.look import Drawing
 from capplan.report.charts.picture import vector
 from capplan.report.charts.series import Axes, Series, series_chart
-from capplan.report.sections import Block, Column, LineRole, Lines, Picture, Section, Table, data, figure, words
-from capplan.units import format_fraction, format_seconds
+from capplan.report.sections import Block, LineRole, Lines, Picture, Section, Table, figure, shape_columns, shape_data
+from capplan.shapes.ways import WAY
+from capplan.units import format_seconds
 
 
 def ways_section(ways: ServingWays) -> Section:
     """Return the ways, the cheapest that keeps the limits first, and the loads at which the order changes."""
-    columns: list[Column[WayCost]] = [
-        words("way", lambda row: row.way.value, name="way"),
-        figure("USD/month", lambda row: row.usd_per_month, _money, unknown="unknown"),
-        data("usd_per_month_low", lambda row: row.usd_per_month and row.usd_per_month.low),
-        data("usd_per_month", lambda row: row.usd_per_month and row.usd_per_month.expected),
-        data("usd_per_month_high", lambda row: row.usd_per_month and row.usd_per_month.high),
-        figure("inside", lambda row: row.inside, format_fraction, name="inside_fraction", unknown="unknown"),
-        words("limits", lambda row: {True: "kept", False: "broken", None: "unknown"}[row.keeps], name="limits"),
-        words("what", lambda row: row.words, name="what"),
-        words("price", lambda row: row.source, name="source", rank=1),
-    ]
+    columns = [*shape_columns(WAY, ways.costs, whole=ways), *shape_data(WAY, ways.costs, whole=ways)]
+    columns.insert(1, figure("USD/month", lambda row: row.usd_per_month, _money, unknown="unknown"))
     headline = (
         f"{ways.requests_per_day:,.0f} requests a day in the mean, {ways.peak_per_s:.3g}/s at most; {ways.share:.0%} "
         f"of them are to keep the limits. A replica starts in {ways.start_s.to_text(format_seconds)}."

@@ -61,7 +61,6 @@ def _rollout(question: LlmTrainEstimateQuestion, job: "TrainingJob", context: Co
     """
     if not job.parts.generates:
         return None
-    from capplan.core.numbers import Interval
     from capplan.verbs.llm.estimate import LlmEstimateQuestion, answer_llm_estimate
 
     samples = job.micro_batch * job.accumulation
@@ -76,8 +75,7 @@ def _rollout(question: LlmTrainEstimateQuestion, job: "TrainingJob", context: Co
         specs=question.specs,
     )
     rate = answer_llm_estimate(served, context).points[-1].output_tokens_per_s
-    tokens = float(samples * job.completion_tokens)
-    return Interval(low=tokens / rate.high, expected=tokens / rate.expected, high=tokens / rate.low)
+    return samples * job.completion_tokens / rate
 
 
 LLM_TRAIN_ESTIMATE = Verb(

@@ -202,7 +202,7 @@ def _predicted_energy(
         deployment.gpu,
         run.sharding,
         ServedTokens(running=times.running, input_len=run.input_len, output_len=run.output_len),
-        output_tokens_per_s=Interval(low=rate / factor, expected=rate, high=rate * factor),
+        output_tokens_per_s=Interval.around(rate, factor),
         law=law,
     )
     return None if found is None else (found.power_w * run.replicas, found.joules_per_output_token)

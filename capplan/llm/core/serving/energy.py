@@ -198,7 +198,7 @@ def serving_energy(
     found = step_energy(
         gpu,
         peak_seconds(gpu, work),
-        Interval(low=in_step / rates.high, expected=in_step / rates.expected, high=in_step / rates.low),
+        in_step / rates,
         law,
         samples=in_step,
         gpus=sharding.gpus,
@@ -239,11 +239,8 @@ def load_energy(
         return None
     waiting_w = (1.0 - busy) * sharding.gpus * law.of(gpu).base_fraction * gpu.tdp_w
     power_w, token = found.power_w * busy + Interval.exact(waiting_w), found.joules_per_output_token
-    per_token = power_w.expected / output_tokens_per_s
     return ServingEnergy(
         power_w=power_w,
-        joules_per_output_token=Interval(
-            low=per_token * token.low / token.expected, expected=per_token, high=per_token * token.high / token.expected
-        ),
+        joules_per_output_token=token * (power_w.expected / output_tokens_per_s / token.expected),
         evidence=found.evidence,
     )

@@ -143,7 +143,7 @@ def interval(value: float, *, width: Width, evidence: ServingEvidence, adjustmen
     factor = width.half(evidence.novelties)
     if adjustment.deviation is not None:
         factor = min(factor, exp(NORMAL_90 * adjustment.deviation))
-    return Interval(low=expected / factor, expected=expected, high=expected * factor)
+    return Interval.around(expected, factor)
 
 
 MOST_SPREAD = 5.0

@@ -62,9 +62,7 @@ class StartAnswer:
     @property
     def whole_s(self) -> Interval:
         """Return the time of the whole start: the engine's by its own spread, that of machine and image added. [s]"""
-        factor = exp(NORMAL_90 * self.spread)
-        engine = Interval(low=self.engine_s / factor, expected=self.engine_s, high=self.engine_s * factor)
-        return self.outside_s + engine
+        return self.outside_s + Interval.around(self.engine_s, exp(NORMAL_90 * self.spread))
 
     @property
     def outside_s(self) -> Interval:
@@ -122,12 +120,7 @@ def _machine_parts(around: Surroundings) -> tuple[TimedPart, ...]:
             )
         )
     if around.image_bytes and around.image_bytes_per_s is not None:
-        rate = around.image_bytes_per_s
-        pulled = Interval(
-            low=around.image_bytes / rate.high,
-            expected=around.image_bytes / rate.expected,
-            high=around.image_bytes / rate.low,
-        )
+        pulled = around.image_bytes / around.image_bytes_per_s
         parts.append(
             TimedPart(part=StartPart.IMAGE, time_s=pulled, kind="bytes ÷ rate", source="published pulls of such images")
         )

@@ -39,9 +39,7 @@ class WakeLaw:
 
     def time_s(self, weight_bytes: float) -> Interval:
         """Return the time for a replica's weights. [s]"""
-        rate = self.bytes_per_s
-        low, expected, high = (self.fixed_s + weight_bytes / each for each in (rate.high, rate.expected, rate.low))
-        return Interval(low=low, expected=expected, high=high)
+        return Interval.exact(self.fixed_s) + weight_bytes / self.bytes_per_s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,5 +141,4 @@ class StartLaw:
 
     def around(self, part: StartPart, time_s: float) -> Interval:
         """Return a time with what nine of ten logs lie within. [s]"""
-        factor = exp(NORMAL_90 * self.spreads[part.value])
-        return Interval(low=time_s / factor, expected=time_s, high=time_s * factor)
+        return Interval.around(time_s, exp(NORMAL_90 * self.spreads[part.value]))

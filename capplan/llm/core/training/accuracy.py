@@ -123,11 +123,6 @@ def within_probability(room: float, width: float) -> float:
     return min(max(known, _LEAST_PROBABILITY), 1.0 - _LEAST_PROBABILITY)
 
 
-def around(expected: float, factor: float) -> Interval:
-    """Return the interval from a value divided to it multiplied by a factor."""
-    return Interval(low=expected / factor, expected=expected, high=expected * factor)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasuredTraining:
     """One measured run.

@@ -21,7 +21,7 @@ from capplan.core.power import (
     step_energy,
 )
 from capplan.errors import UsageError
-from capplan.llm.core.training.accuracy import TrainingCalibration, TrainingEvidence, around, within_probability
+from capplan.llm.core.training.accuracy import TrainingCalibration, TrainingEvidence, within_probability
 from capplan.llm.core.training.flops import TrainingRates, matmul_peak, training_rates
 from capplan.llm.core.training.job import Recompute, TrainingJob, check_job, recompute_choices
 from capplan.llm.core.training.memory import MemoryOutlook, MemoryScope, estimate_memory
@@ -165,11 +165,11 @@ def answer_training_memory(
     evidence = calibration.memory_evidence(gpu=gpu, framework=job.framework)
     usable = gpu.expected_usable_bytes
     usable -= job.rollout_fraction * gpu.memory_bytes
-    peak = around(outlook.peak(MemoryScope.DEVICE), calibration.widths.memory[evidence])
+    peak = Interval.around(outlook.peak(MemoryScope.DEVICE), calibration.widths.memory[evidence])
     probability = calibration.fit_probability(peak.expected, usable_bytes=usable, evidence=evidence)
     if own.peak_bytes:
         evidence = TrainingEvidence.MEASURED_HERE
-        peak = around(own.peak_bytes + outlook.outside, _OWN_WIDTH)
+        peak = Interval.around(own.peak_bytes + outlook.outside, _OWN_WIDTH)
         probability = within_probability(usable / peak.expected, _OWN_WIDTH)
     return TrainingMemoryAnswer(
         job=job,
@@ -250,7 +250,7 @@ def estimate_training(
     step = at(gpu)
     work = _peak_seconds(job, gpu, step)
     evidence = calibration.evidence(gpu=gpu, framework=job.framework.name)
-    time_s = around(step.total_s, calibration.width(job, evidence))
+    time_s = Interval.around(step.total_s, calibration.width(job, evidence))
     if law is not None and law.cap_w is not None:
         if refused := law.refusal(gpu):
             raise UsageError(f"{refused}.")
@@ -261,13 +261,12 @@ def estimate_training(
     if rollout is not None:
         step, time_s = replace(step, rollout_s=rollout.expected), time_s + rollout
     if own.step_s:
-        evidence, time_s = TrainingEvidence.MEASURED_HERE, around(own.step_s, _OWN_WIDTH)
-    tokens = job.step_tokens
+        evidence, time_s = TrainingEvidence.MEASURED_HERE, Interval.around(own.step_s, _OWN_WIDTH)
     return TrainingEstimate(
         memory=memory,
         step=step,
         step_s=time_s,
-        tokens_per_s=Interval(low=tokens / time_s.high, expected=tokens / time_s.expected, high=tokens / time_s.low),
+        tokens_per_s=job.step_tokens / time_s,
         rates=training_rates(job, gpu, step_s=time_s.expected),
         evidence=evidence,
         energy=step_energy(gpu, work, time_s, law, samples=1.0, gpus=job.layout.gpus) if law else None,

@@ -11,7 +11,6 @@ from capplan.llm.core.training.accuracy import (
     MeasuredTraining,
     TrainingCalibration,
     TrainingMetric,
-    around,
 )
 from capplan.llm.core.training.estimate import answer_training_memory, estimate_training, usual_recompute
 
@@ -27,7 +26,7 @@ def judge_training(
             run=run,
             metric=TrainingMetric.PEAK_BYTES,
             measured=run.peak_bytes,
-            predicted=around(peak, calibration.widths.memory[memory.evidence]),
+            predicted=Interval.around(peak, calibration.widths.memory[memory.evidence]),
             evidence=memory.evidence,
         )
     if run.tokens_per_s:

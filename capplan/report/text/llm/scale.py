@@ -1,27 +1,19 @@
 """A fleet that follows its load, as sections."""
 
 from capplan.core.numbers import Interval
-from capplan.core.scaling.fleet import WEEKS_PER_MONTH, ScalingSetting
+from capplan.core.scaling.fleet import WEEKS_PER_MONTH
 from capplan.llm.core.elastic.answer import ElasticAnswer
 from capplan.llm.core.elastic.burst import BurstSeen
 from capplan.llm.core.simulation.load_answer import Percentiles
-from capplan.report.sections import Block, Column, LineRole, Lines, Section, Table, data, figure
-from capplan.units import format_fraction, format_seconds
+from capplan.report.sections import Block, LineRole, Lines, Section, Table, figure, shape_columns, shape_data
+from capplan.shapes.llm_scale import SETTING
+from capplan.units import format_seconds
 
 
 def llm_scale_sections(answer: ElasticAnswer) -> list[Section]:
     """Return the fleet beside the standing one, its settings, and a burst; a CSV has one row per setting."""
-    columns: list[Column[ScalingSetting]] = [
-        figure("at least", lambda one: one.minimum, name="min_replicas"),
-        figure("target", lambda one: one.target, lambda value: f"{value:.3g}", name="target"),
-        figure("USD/month", lambda one: one.usd_per_week, _money),
-        data("usd_per_month", lambda one: one.usd_per_week.expected * WEEKS_PER_MONTH),
-        figure("inside", lambda one: one.inside, format_fraction, name="inside_fraction"),
-        figure("worst minute", lambda one: one.worst_minute, format_fraction, name="worst_minute_fraction"),
-        figure("mean replicas", lambda one: one.mean_replicas, lambda value: f"{value:.2f}", name="mean_replicas"),
-        figure("starts a week", lambda one: one.starts, name="starts"),
-        figure("asleep", lambda one: one.asleep_fraction, format_fraction, name="asleep_fraction"),
-    ]
+    columns = [*shape_columns(SETTING, answer.settings), *shape_data(SETTING, answer.settings, whole=answer)]
+    columns.insert(2, figure("USD/month", lambda one: one.usd_per_week, _money))
     blocks: list[Block] = [Lines([_headline(answer), _verdict(answer)]), Table(columns, answer.settings)]
     if answer.burst is not None:
         blocks.append(Lines([_burst(answer.burst, answer)]))
