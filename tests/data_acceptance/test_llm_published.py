@@ -152,6 +152,28 @@ PUBLISHED = [
 tokens/s. Where a thread states tokens/s of one stream, TPOT is its inverse; lengths that it does not state are 1024."""
 
 
+def test_steps_without_a_graph_of_their_own_wait_for_the_host() -> None:
+    # Ten requests of Qwen3-Coder-30B-A3B in fp8 on one H100 took 10 ÷ 4.07 s in vLLM 0.10 and 10 ÷ 5.98 s with graphs
+    # of whole steps (vllm-project/vllm#25444); a stream of Qwen2.5-1.5B gave 96.95 tokens/s (vllm-project/vllm#16072).
+    coder = {"model": "qwen3-coder-30b-a3b-instruct", "weights": "fp8", "output_len": 128, "requests": 10}
+    stream = {"model": "qwen2.5-1.5b-instruct", "version": "0.8.5", "input_len": 1000, "output_len": 100}
+    rows = [
+        *_runs("vllm#25444", common={**coder, "version": "0.10"}, points={10: {"output_tokens_per_s": 4.07 * 128}}),
+        *_runs("vllm#25444", common={**coder, "version": "0.11"}, points={10: {"output_tokens_per_s": 5.98 * 128}}),
+        *_runs("vllm#16072", common={**stream, "requests": 100}, points={1: {"output_tokens_per_s": 96.95}}),
+    ]
+    common = {"gpu": "h100-sxm5-80gb", "engine": "vllm"}
+    runs = [parse_run({**common, **row}, file=row["source"], line=index) for index, row in enumerate(rows)]
+    found = validate_serving(
+        [replace(run, quality="A") for run in runs], find=Deployments(gpus=load_gpus()).find,
+        calibration=load_time_calibration(),
+    )  # fmt: skip
+    pieces, graphs, small = (item.predicted.expected / item.measured for item in found.answers)
+    assert 0.85 < pieces < 1.15
+    assert 0.75 < graphs < 1.25  # that release's experts in fp8 were timed on other shapes
+    assert 0.85 < small < 1.15
+
+
 def test_published_times_lie_inside_the_intervals() -> None:
     runs = [parse_run(row, file=row["source"], line=index) for index, row in enumerate(PUBLISHED)]
     found = validate_serving(
@@ -165,7 +187,7 @@ def test_published_times_lie_inside_the_intervals() -> None:
     reach = sorted(item.predicted.high / item.predicted.expected for item in steps)
     first = [item for item in found.answers if item.metric is Metric.TTFT]
     assert len(steps) == SEEN_STEPS
-    assert sum(inside) / len(inside) >= 0.55  # 12 of 21; most that miss are mixtures at few clients and old releases
+    assert sum(inside) / len(inside) >= 0.6  # 13 of 21; most that miss are mixtures at few clients
     assert reach[len(reach) // 2] <= 1.6
     assert sum(item.predicted.low <= item.measured <= item.predicted.high for item in first) / len(first) >= 0.7
 

@@ -186,7 +186,8 @@ _TIMES = RecordFile(
         KernelConstants: dict.fromkeys(("compute_fraction", "bandwidth_fraction"), _ABOVE_0),
         LinkConstants: dict.fromkeys(("bus_fraction", "bus_decline"), _ABOVE_0),
         DeviceConstants: dict.fromkeys([item.name for item in fields(DeviceConstants)], _ABOVE_0),
-        Width: dict.fromkeys([item.name for item in fields(Width)], NumberRange(low=1.0, high=1e6)),
+        Width: dict.fromkeys([item.name for item in fields(Width)], NumberRange(low=1.0, high=1e6))
+        | dict.fromkeys(("above", "below"), _ABOVE_0),
     },
     digits=4,
 )

@@ -202,7 +202,8 @@ def _serving_row(config: Mapping[str, Any], result: Mapping[str, Any], source: E
     tp, pp = int(config["decode_tp"]), int(metrics.get("decode_pp") or 1)
     gpus = tp * pp
     release = _VERSION.search(str(result["image"] or ""))
-    times = {f"{key}_ms": _measured(metrics, key) for key in ("ttft", "tpot")}
+    known = {key: metrics.get(f"mean_{key}", metrics.get(f"median_{key}")) for key in ("ttft", "tpot")}
+    times = {f"{key}_ms": "" if time_s is None else float(time_s) * 1000 for key, time_s in known.items()}
     rate, is_metered = metrics.get("output_tput_per_gpu"), metrics.get("power_valid") == 1
     speculation = "" if config["spec_method"] == "none" else config["spec_method"]
     return {
@@ -217,12 +218,6 @@ def _serving_row(config: Mapping[str, Any], result: Mapping[str, Any], source: E
         "power_w": metrics.get("avg_total_gpu_power_w", "") if is_metered else "",
         "source": f"{source.title} {name}", "licence": source.licence, "note": f"measured {result['date']!s:.10}",
     }  # fmt: skip
-
-
-def _measured(metrics: Mapping[str, Any], name: str) -> object:
-    """Return a mean time, else a median one, in milliseconds."""
-    value = metrics.get(f"mean_{name}", metrics.get(f"median_{name}"))
-    return "" if value is None else float(value) * 1000
 
 
 def read_own_results(folder: Path, named: Callable[[MeasuredRun], MeasuredRun]) -> EvidenceTable:

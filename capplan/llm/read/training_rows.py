@@ -119,7 +119,7 @@ def parse_training(row: Mapping[str, str], line: int) -> MeasuredTraining:
         recompute_is_stated=is_stated,
         month=_month(row),
         tokens_per_s=_speed(row, job),
-        peak_bytes=_scaled(row, "peak_memory_gib", _GIB),
+        peak_bytes=(number(row, "peak_memory_gib") or 0.0) * _GIB or None,
         peak_kind=_kind(row),
         ran_out=row.get("outcome", "") == "oom",
         network_bytes_per_s=_network(row, layout),
@@ -168,11 +168,6 @@ def _framework(row: Mapping[str, str]) -> TrainingFramework:
 
 def _is_true(row: Mapping[str, str], name: str) -> bool:
     return row.get(name, "").lower() in ("1", "true")
-
-
-def _scaled(row: Mapping[str, str], name: str, scale: float) -> float | None:
-    value = number(row, name)
-    return None if not value else value * scale
 
 
 def _count(row: Mapping[str, str], name: str, default: int | None) -> int:
@@ -240,11 +235,8 @@ _DESIGNS = {
 
 def _agrees(architecture: Architecture, row: Mapping[str, str]) -> bool:
     """Return True if what a row states of its model is what is known of the built-in one of its name."""
-    stated = (number(row, "hidden"), number(row, "layers"))
-    return all(
-        given is None or given == own
-        for given, own in zip(stated, (architecture.hidden_dim, len(architecture.layers)), strict=True)
-    )
+    known = {"hidden": architecture.hidden_dim, "layers": len(architecture.layers)}
+    return all(number(row, name) in (None, size) for name, size in known.items())
 
 
 def _method(row: Mapping[str, str]) -> tuple[Method, Adapter]:

@@ -32,18 +32,14 @@ class LoadedReplica:
         ttft = np.interp(rates, known, [points[0].ttft_s, *(point.ttft_s for point in points)])
         e2e_s = [point.e2e_s(self.load.output_len) for point in points]
         e2e = np.interp(rates, known, [e2e_s[0], *e2e_s])
-        shares = [self._inside(fraction * full, requests) for fraction in _FRACTIONS]
+        loads = [replace(self.load, rate_per_s=fraction * full) for fraction in _FRACTIONS]
+        answers = [self.replica.simulate(load, limits=self.limits, requests=requests) for load in loads]
+        shares = [1.0 if answer.goodput_fraction is None else answer.goodput_fraction for answer in answers]
         inside = np.interp(rates / full, [0.0, *_FRACTIONS, 1.0], [shares[0], *np.minimum.accumulate(shares), 0.0])
-        slack = np.full(_TABLE, np.inf)
-        for limit, seen in ((self.limits.ttft_s, ttft), (self.limits.e2e_s, e2e)):
-            if limit is not None:
-                slack = np.minimum(slack, limit - seen)
+        pairs = ((self.limits.ttft_s, ttft), (self.limits.e2e_s, e2e))
+        rest = [limit - seen for limit, seen in pairs if limit is not None]
+        slack = np.min([np.full(_TABLE, np.inf), *rest], axis=0)
         return ReplicaCurve(
             full_per_s=full, in_flight=rates * e2e, ttft_s=ttft, e2e_s=e2e, inside_fraction=inside, slack_s=slack,
             ttft_limit_s=self.limits.ttft_s,
         )  # fmt: skip
-
-    def _inside(self, rate_per_s: float, requests: int) -> float:
-        load = replace(self.load, rate_per_s=rate_per_s)
-        answer = self.replica.simulate(load, limits=self.limits, requests=requests)
-        return 1.0 if answer.goodput_fraction is None else answer.goodput_fraction

@@ -8,7 +8,7 @@ from capplan.core.numbers import End
 from capplan.core.power import PowerLaw
 from capplan.llm.core.deployment import ServingDeployment
 from capplan.llm.core.quantisation import half_note
-from capplan.llm.core.search.measured_runs import check_runs, runs_of, time_adjustment, tpot_width
+from capplan.llm.core.search.measured_runs import check_runs, runs_of, serving_width, time_adjustment
 from capplan.llm.core.serving.asked import drafting_words
 from capplan.llm.core.serving.cases import MeasuredRun, Metric, Serving, ServingCase, answer, metric_of
 from capplan.llm.core.serving.energy import ServedTokens, serving_energy
@@ -93,7 +93,7 @@ def _point(demand: Demand, deployment: ServingDeployment, clients: int, basis: _
         metric: widened(
             interval(
                 metric_of(times, metric),
-                width=tpot_width(metric, deployment, basis.calibration),
+                width=serving_width(metric, Serving.CLOSED_LOOP, deployment, basis.calibration),
                 evidence=basis.evidence,
                 adjustment=basis.adjustments.get(metric, Adjustment()),
             ),

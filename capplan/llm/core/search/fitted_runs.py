@@ -16,7 +16,7 @@ from capplan.llm.core.search.room import Find
 from capplan.llm.core.serving.accuracy import JudgedAnswer, ServingValidation
 from capplan.llm.core.serving.cases import MeasuredRun, Metric, Serving, ServingCase, answer, width_name
 from capplan.llm.core.serving.energy import EnergyMetric
-from capplan.llm.core.serving.evidence import Adjustment, ServingEvidence, interval, learn_adjustment
+from capplan.llm.core.serving.evidence import ServingEvidence, interval, learn_adjustment
 from capplan.llm.core.serving.fit import Observation, Tabulated, fit_constants, followed_fit
 from capplan.llm.core.serving.learn import (
     OWN_SPLITS,
@@ -268,7 +268,7 @@ def _after_one_run(held_out: ServingValidation, within: _Within) -> ServingValid
         known = members[len(members) // 2]
         ratio = known.measured / known.predicted.expected
         width = Width(
-            same=known.predicted.high / known.predicted.expected,
+            same=float(np.sqrt(known.predicted.high / known.predicted.low)),
             within=within[known.run.file, known.run.line, known.metric],
         )
         adjustment = learn_adjustment([ratio], width=width, evidence=ServingEvidence())
@@ -293,7 +293,7 @@ def _judged(
         run=item.run,
         metric=run.observation.metric,
         measured=run.observation.value,
-        predicted=interval(value, width=_width_of(run, widths), evidence=evidence, adjustment=Adjustment()),
+        predicted=interval(value, width=_width_of(run, widths), evidence=evidence),
         evidence=str(evidence),
     )
 

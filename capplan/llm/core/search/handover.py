@@ -101,9 +101,5 @@ def longest_request(load: TokenLoad, *, is_stated: bool) -> float:
     if not is_stated:
         return (load.input_len + load.output_len) * CHAT_TAIL
     parts = ((load.input_len, load.input_cv), (load.output_len, load.output_cv))
-    return sum(mean * (_log_normal_tail(cv) if cv else 1.0 + load.spread) for mean, cv in parts)
-
-
-def _log_normal_tail(cv: float) -> float:
-    deviation = sqrt(log1p(cv * cv))
-    return exp(_TAIL * deviation - deviation * deviation / 2.0)
+    deviations = [(mean, sqrt(log1p(cv * cv))) for mean, cv in parts]
+    return sum(mean * (exp(_TAIL * sd - sd * sd / 2.0) if sd else 1.0 + load.spread) for mean, sd in deviations)

@@ -9,13 +9,13 @@ from capplan.core.power import PowerLaw, PowerNovelty, peak_seconds, step_energy
 from capplan.errors import CapplanError, UsageError
 from capplan.llm.core.deployment import NamedDeployment, ServingDeployment
 from capplan.llm.core.measured import SkippedRun
-from capplan.llm.core.search.measured_runs import check_extent
+from capplan.llm.core.search.measured_runs import check_extent, serving_width
 from capplan.llm.core.search.replica import case_of_run
 from capplan.llm.core.search.room import Find
 from capplan.llm.core.serving.accuracy import JudgedAnswer, ServingValidation
-from capplan.llm.core.serving.cases import MeasuredRun, Metric, Serving, ServingCase, answer, metric_of, width_name
+from capplan.llm.core.serving.cases import MeasuredRun, Metric, Serving, ServingCase, answer, metric_of
 from capplan.llm.core.serving.energy import EnergyMetric, ServedTokens, card_work, serving_energy
-from capplan.llm.core.serving.evidence import Adjustment, interval
+from capplan.llm.core.serving.evidence import interval
 from capplan.llm.core.serving.service import ServingTimes
 from capplan.llm.core.timing.calibration import LlmCalibration
 from capplan.llm.core.timing.constants import Constants, constants_of
@@ -124,12 +124,10 @@ def judge(item: PreparedRun, calibration: LlmCalibration, constants: Constants) 
             measured=item.run.values[metric],
             predicted=interval(
                 metric_of(times, metric),
-                width=calibration.width(
-                    width_name(metric, item.run.serving, kind=deployment.kind, is_finite=item.run.requests is not None),
-                    deployment.engine,
+                width=serving_width(
+                    metric, item.run.serving, deployment, calibration, is_finite=item.run.requests is not None
                 ),
                 evidence=evidence,
-                adjustment=Adjustment(),
             ),
             evidence=str(evidence),
         )
@@ -194,15 +192,17 @@ def _predicted_energy(
 ) -> tuple[Interval, Interval] | None:
     """Return the power of all replicas [W] and joules per output token [J] at the predicted rate."""
     run, deployment = item.run, item.deployment
-    name = width_name(Metric.OUTPUT_TOKENS_PER_S, run.serving, kind=deployment.kind)
-    factor = calibration.width(name, deployment.engine).half(deployment.evidence(calibration).novelties)
-    rate = times.output_tokens_per_s / run.replicas
+    rate = interval(
+        times.output_tokens_per_s / run.replicas,
+        width=serving_width(Metric.OUTPUT_TOKENS_PER_S, run.serving, deployment, calibration),
+        evidence=deployment.evidence(calibration),
+    )
     found = serving_energy(
         deployment.kernels,
         deployment.gpu,
         run.sharding,
         ServedTokens(running=times.running, input_len=run.input_len, output_len=run.output_len),
-        output_tokens_per_s=Interval.around(rate, factor),
+        output_tokens_per_s=rate,
         law=law,
     )
     return None if found is None else (found.power_w * run.replicas, found.joules_per_output_token)

@@ -1,6 +1,7 @@
 """Measured runs of a deployment: which of them are of it, and by what factor it differs from its estimate."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from capplan.errors import UsageError
 from capplan.llm.core.deployment import ServingDeployment
@@ -63,10 +64,19 @@ def check_extent(run: MeasuredRun) -> None:
         raise UsageError(f"{run.input_len + run.output_len:.0f} tokens a request are more than {LONGEST_TOKENS}.")
 
 
-def tpot_width(metric: Metric, deployment: ServingDeployment, calibration: LlmCalibration) -> Width:
-    """Return the interval widths of a metric of a deployment in a closed loop."""
-    name = width_name(metric, Serving.CLOSED_LOOP, kind=deployment.kind)
-    return calibration.width(name, deployment.engine)
+def serving_width(
+    metric: Metric,
+    serving: Serving,
+    deployment: ServingDeployment,
+    calibration: LlmCalibration,
+    *,
+    is_finite: bool = False,
+) -> Width:
+    """Return the interval widths of a metric of a deployment; a rate that has those of a time leans the other way."""
+    name = width_name(metric, serving, kind=deployment.kind, is_finite=is_finite)
+    width = calibration.width(name, deployment.engine)
+    is_turned = metric is Metric.OUTPUT_TOKENS_PER_S and name.startswith(Metric.TPOT)
+    return replace(width, above=width.below, below=width.above) if is_turned else width
 
 
 def time_adjustment(
@@ -83,5 +93,5 @@ def time_adjustment(
             ratios.append(metric_of(predicted, Metric.OUTPUT_TOKENS_PER_S) / run.values[Metric.OUTPUT_TOKENS_PER_S])
     if not ratios:
         return None
-    width = tpot_width(Metric.TPOT, deployment, calibration)
+    width = serving_width(Metric.TPOT, Serving.CLOSED_LOOP, deployment, calibration)
     return learn_adjustment(ratios, width=width, evidence=deployment.evidence(calibration))

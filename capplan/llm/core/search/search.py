@@ -34,9 +34,10 @@ from capplan.llm.core.fleet.limits import (
 from capplan.llm.core.fleet.rented import best_offer, server_for
 from capplan.llm.core.fleet.token_load import TokenLoad
 from capplan.llm.core.model_query import LanguageModel
+from capplan.llm.core.search.measured_runs import serving_width
 from capplan.llm.core.search.replica import Replica, request_demand
 from capplan.llm.core.serving.asked import Statistic
-from capplan.llm.core.serving.cases import Metric, Serving, width_name
+from capplan.llm.core.serving.cases import Metric, Serving
 from capplan.llm.core.serving.energy import ServedTokens, ServingEnergy, load_energy
 from capplan.llm.core.serving.evidence import (
     MEASURED_HERE,
@@ -263,10 +264,7 @@ class Search:
     def expected_limits(self, deployment: ServingDeployment) -> LatencyLimits:
         """Return the limits on the expected times of a deployment with which it keeps those that are asked."""
         asked, evidence = self.question, self._evidence(deployment)
-        ttft, tpot = (
-            interval(1.0, width=self._width(metric, deployment), evidence=evidence, adjustment=Adjustment())
-            for metric in (Metric.TTFT, Metric.TPOT)
-        )
+        ttft, tpot = (interval(1.0, width=width, evidence=evidence) for width in self._widths(deployment))
         limits, certainty = asked.limits_of_answers, asked.certainty_fraction
         return expected_limits(limits, certainty=certainty, ttft=deciding(ttft), tpot=tpot)
 
@@ -342,15 +340,19 @@ class Search:
         running = np.array([max(1.0, load.concurrency / replicas)])
         return load_points(self.service(deployment), self.demand(deployment, capacity), running=running)[0]
 
+    def _widths(self, deployment: ServingDeployment) -> list[Width]:
+        """Return the interval widths of the times to the first token and between tokens."""
+        metrics = Metric.TTFT, Metric.TPOT
+        return [serving_width(metric, Serving.OPEN_LOAD, deployment, self.calibration) for metric in metrics]
+
     def _intervals(
         self, deployment: ServingDeployment, evidence: ServingEvidence, times: Sequence[float], *, running: float
     ) -> tuple[Interval, Interval, Interval]:
         """Return TTFT, TPOT and the time of a whole answer with their intervals. [s]"""
         ttft_s, tpot_s, e2e_s = times
-        width = self._width(Metric.TPOT, deployment)
-        ttft = interval(ttft_s, width=self._width(Metric.TTFT, deployment), evidence=evidence, adjustment=Adjustment())
-        tpot = interval(tpot_s, width=width, evidence=evidence, adjustment=Adjustment())
-        e2e = interval(e2e_s, width=width, evidence=evidence, adjustment=Adjustment())
+        first, width = self._widths(deployment)
+        ttft = interval(ttft_s, width=first, evidence=evidence)
+        tpot, e2e = (interval(time_s, width=width, evidence=evidence) for time_s in (tpot_s, e2e_s))
         ends = self._ends_under_cap(deployment, running)
         if not ends:
             return ttft, tpot, e2e
@@ -372,10 +374,6 @@ class Search:
         machines = [replace(deployment.machine, cap=replace(cap, end=end)) for end in ends]
         services = [self.service(replace(deployment, machine=machine)) for machine in machines]
         return [load_points(service, demand, running=np.array([max(1.0, running)]))[0] for service in services]
-
-    def _width(self, metric: Metric, deployment: ServingDeployment) -> Width:
-        name = width_name(metric, Serving.OPEN_LOAD, kind=deployment.kind)
-        return self.calibration.width(name, deployment.engine)
 
     def sizing(self, fit: DeploymentFit, words: NamedDeployment) -> "ReplicaSizing":
         """Return a deployment of which no number of replicas was simulated yet."""

@@ -65,11 +65,6 @@ class ServingCase:
     drafter: Kernels | None = None
 
     @property
-    def receive_steps(self) -> float | None:
-        """Return the steps that a request waits to be looked for, None where the engine's default is not changed."""
-        return self.flags.receive_steps
-
-    @property
     def in_step(self) -> bool:
         """Return True for clients whose answers are equally long, so that they stay in step."""
         return self.serving is Serving.CLOSED_LOOP and not self.demand.spread
@@ -98,13 +93,8 @@ def answer(case: ServingCase, constants: Constants) -> ServingTimes:
 
 def metric_of(times: ServingTimes, metric: Metric) -> float:
     """Return one metric of predicted times. [s or 1/s]"""
-    match metric:
-        case Metric.TTFT:
-            return times.ttft_s
-        case Metric.TPOT:
-            return times.tpot_s
-        case Metric.OUTPUT_TOKENS_PER_S:
-            return times.output_tokens_per_s
+    values = {Metric.TTFT: times.ttft_s, Metric.TPOT: times.tpot_s}
+    return values.get(metric, times.output_tokens_per_s)
 
 
 def width_name(metric: Metric, serving: Serving, *, kind: ModelKind, is_finite: bool = False) -> str:

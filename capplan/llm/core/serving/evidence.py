@@ -75,6 +75,9 @@ class Adjustment:
     runs: int = 0
 
 
+_UNADJUSTED = Adjustment()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskedCard:
     """The GPU of a question: its id, vendor, generation and market."""
@@ -137,13 +140,17 @@ def _outside(release: tuple[int, ...] | None, measured: Sequence[str]) -> set[No
     return {Novelty.RELEASE} if release[: len(newest)] > newest[: len(release)] else set()
 
 
-def interval(value: float, *, width: Width, evidence: ServingEvidence, adjustment: Adjustment) -> Interval:
-    """Return a value with its 90 % interval, symmetric in the logarithm."""
+def interval(
+    value: float, *, width: Width, evidence: ServingEvidence, adjustment: Adjustment = _UNADJUSTED
+) -> Interval:
+    """Return a value with its 90 % interval: that of measured runs is symmetric in the logarithm."""
     expected = value * adjustment.factor
     factor = width.half(evidence.novelties)
+    below, above = factor**width.below, factor**width.above
     if adjustment.deviation is not None:
-        factor = min(factor, exp(NORMAL_90 * adjustment.deviation))
-    return Interval.around(expected, factor)
+        scatter = exp(NORMAL_90 * adjustment.deviation)
+        below, above = min(below, scatter), min(above, scatter)
+    return Interval(low=expected / below, expected=expected, high=expected * above)
 
 
 MOST_SPREAD = 5.0

@@ -6,6 +6,7 @@ form of a closed loop misses is found by stepping through it with the constants 
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import compress
 
 import numpy as np
 
@@ -79,8 +80,8 @@ class Tabulated:
     @classmethod
     def of(cls, observations: Sequence[Observation], *, layout: ConstantsVector, prior: Prior) -> "Tabulated":
         closed = np.array([_is_closed_form(item) for item in observations])
-        waits = [item for item, is_closed in zip(observations, closed, strict=True) if not is_closed]
-        steps, points = _tabulate([_two_steps(item) for item in _taken(observations, closed)], layout)
+        waits = compress(observations, ~closed)
+        steps, points = _tabulate([_two_steps(item) for item in compress(observations, closed)], layout)
         beside = [part for item in waits for part in (_lone_steps(item), _two_steps(item))]
         return cls(
             observations=observations,
@@ -207,10 +208,6 @@ def fit_constants(table: Tabulated) -> FullFit:
     return replace(base, vector=vector)
 
 
-def _taken(items: Sequence[Observation], mask: BoolArray) -> list[Observation]:
-    return [item for item, taken in zip(items, mask, strict=True) if taken]
-
-
 def _is_finite(case: ServingCase) -> bool:
     return case.serving is Serving.OFFLINE and case.demand.requests is not None
 
@@ -289,7 +286,7 @@ def _tabulate(parts: Sequence[_Point], layout: ConstantsVector) -> tuple[StepTab
             tables.append(step_table(case.kernels, load, machine=case.machine, layout=layout, engine=case.engine))
         offline = float(case.serving is Serving.OFFLINE)
         prefills = float(np.max(steps.prefills))  # an observation is one point
-        rows.append((steps.decodes, prefills, steps.beside, float(steps.shared), part.tokens, offline))
+        rows.append((steps.decodes, prefills, steps.beside, float(np.max(steps.shared)), part.tokens, offline))
     return stack(tables), _Points(*np.array(rows, dtype=float).T)
 
 
@@ -332,7 +329,7 @@ def _problem(table: Tabulated, base: FullFit, kept: BoolArray) -> LeastSquares:
         return residuals(vector), _jacobian(steps, points, vector, layout) / spread[:, None]
 
     weights = np.zeros(len(closed))
-    weights[kept] = block_weights([item.block for item in _taken(closed, kept)], correlation=CORRELATION)
+    weights[kept] = block_weights([item.block for item in compress(closed, kept)], correlation=CORRELATION)
     return LeastSquares(
         residuals=residuals,
         derivatives=derivatives,
@@ -397,7 +394,7 @@ def _waiting_moved(table: Tabulated, base: FullFit, vector: FloatArray) -> tuple
     parts[:, 3] *= step
     queue = np.array([base.queue_s(item.case) for item in items]) * step
     for row, item in enumerate(items):
-        polled = item.case.receive_steps
+        polled = item.case.flags.receive_steps
         if polled is not None:
             queue[row] += polled * parts[row, 3]
             parts[row, 3] = 0.0

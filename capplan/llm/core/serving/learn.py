@@ -235,7 +235,6 @@ class WidthRows:
     rows of one deployment in a split share the `weight` of one and a few more.
     """
 
-    runs: Sequence[LearntRun]
     labels: "_Labels"
     within: FloatArray
     rows: IntArray
@@ -258,7 +257,6 @@ class WidthRows:
         split = [name for name, found in held_out.items() for _ in found.rows]
         blocks = [f"{name}|{of}" for name, of in zip(split, each.deployment, strict=True)]
         return cls(
-            runs,
             labels,
             within,
             rows,
@@ -296,15 +294,16 @@ class WidthRows:
             name: Width(
                 same=float(np.exp(half)),
                 within=float(np.exp(min(inner.get(name, half), half))),
-                **{item.value: float(np.exp(size)) for item, size in added[whole(name)].items()},
+                **added[whole(name)],
             )
             for name, half in same.items()
         }
 
-    def _added(self, name: str, same: Mapping[str, float], kept: BoolArray) -> dict[Novelty, float]:
-        """Return what each novelty adds in square to half-widths of one metric and kind, as logarithms.
+    def _added(self, name: str, same: Mapping[str, float], kept: BoolArray) -> dict[str, float]:
+        """Return what each novelty adds to the widths of one metric and kind, and how far they reach to either side.
 
-        What is farther adds at least as much as what is nearer.
+        What is farther adds at least as much as what is nearer. A twentieth of the errors of the kind, in half-widths,
+        lies beyond either side.
         """
         labels = self.each
         mine = kept & (self.metric == name.split(",", maxsplit=1)[0])
@@ -320,10 +319,26 @@ class WidthRows:
         errors = np.abs(self.errors[mine])
         steps = QuantileWidths(errors, patterns[:, 0], patterns[:, 1:], which.ravel(), weights[mine]).solve()
         novelties = [novelty for row in DISTANCES.values() for novelty in row]
-        totals = {novelty: float(np.sqrt(steps @ _levels({novelty}))) for novelty in novelties}
-        return {**totals, Novelty.NETWORK: totals[Novelty.VENDOR]}
+        totals = {novelty.value: float(np.exp(np.sqrt(steps @ _levels({novelty})))) for novelty in novelties}
+        own = mine & (labels.name == name)
+        reached = self.errors[own] / np.sqrt(bases[own] ** 2 + self.levels[own] @ steps)
+        sides = {
+            side: float(np.clip(_quantile(sign * reached, weights[own], (1.0 + COVERED) / 2.0), *_SIDES))
+            for side, sign in (("above", -1.0), ("below", 1.0))
+            if reached.size
+        }
+        return {**totals, Novelty.NETWORK.value: totals[Novelty.VENDOR], **sides}
 
 
+def _quantile(values: FloatArray, weights: FloatArray, share: float) -> float:
+    """Return the value below which a share of the weight lies."""
+    order = np.argsort(values)
+    place = int(np.searchsorted(np.cumsum(weights[order]), share * weights.sum()))
+    return float(values[order][min(place, values.size - 1)])
+
+
+_SIDES = 0.9, 2.0
+"""Half-widths within which the ends of an interval lie, however the errors lean."""
 _CANDIDATES = np.array([0.0, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.65, 0.8, 1.0, 1.3, 1.7])
 _SWEEPS = 3
 _STILL_KNOWN = ("deployment", "publisher")

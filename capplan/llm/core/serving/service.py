@@ -182,7 +182,7 @@ def step_times_s(service: ServedDeployment, *loads: Load) -> tuple[FloatArray, .
 
 def added_s(service: ServedDeployment, steps: TwoSteps, decode_s: FloatArray, mixed_s: FloatArray) -> FloatArray:
     """Compute what prompt tokens add to a step, as far as decoding sequences feel it. [s]"""
-    share = service.of_engine("prefill_share") if steps.shared else 1.0
+    share = 1.0 + steps.shared * (service.of_engine("prefill_share") - 1.0)
     return np.asarray(share * np.maximum(mixed_s - steps.beside * decode_s, 0.0))
 
 
@@ -190,8 +190,8 @@ def step_seconds(service: ServedDeployment, demand: Demand) -> StepSeconds:
     """Return a function for the time of a step of one replica by decoding sequences and prompt tokens."""
     data, stages = service.kernels.data_parallel, service.kernels.pipeline_parallel
     share, past = service.of_engine("prefill_share"), demand.input_len - demand.prefill_len
-    prompt = lone_steps(service, demand)
-    alone = prompt.prefills / ceil(demand.prefill_len / service.scheduling.token_budget)  # passes of a part of a prompt
+    prompt, budget = lone_steps(service, demand), service.scheduling.token_budget
+    alone = prompt.prefills / ceil(demand.prefill_len / budget)  # passes of a part of a prompt
 
     def seconds(running: FloatArray, chunk: FloatArray) -> FloatArray:
         counts, places = np.unique(running, return_inverse=True)
@@ -208,7 +208,8 @@ def step_seconds(service: ServedDeployment, demand: Demand) -> StepSeconds:
         images_s = demand.encoder_s / stages * prefilled * data / demand.prefill_len
         step_s = decode_s.copy()
         step_s[chunk > 0] = service.step(load).total_s + images_s + np.where(running > 0, drafting_s, 0.0)[chunk > 0]
-        felt_s = np.where(running > 0, decode_s + share * (step_s - decode_s), step_s)
+        felt = 1.0 + (1.0 - np.minimum(chunk / data / budget, 1.0)) * (share - 1.0)
+        felt_s = np.where(running > 0, decode_s + felt * (step_s - decode_s), step_s)
         return np.asarray(np.where((running > 0) | (chunk <= 0), stages, alone) * felt_s)
 
     return seconds
@@ -240,25 +241,35 @@ def drafting_step_s(service: ServedDeployment, demand: Demand, decoding: FloatAr
 def closed_loop(service: ServedDeployment, demand: Demand, *, clients: float) -> ServingTimes:
     """Predict a closed loop: each client sends its next request when it has its answer."""
     times = loop_times(service, demand, clients=clients)
-    waiting = waiting_parts(times, counts_burst=demand.counts_burst, waves=demand.waves_of(clients))
+    waiting = waiting_parts(times, counts_burst=demand.counts_burst and demand.requests is None)
     ttft_s = times.queue_s + float(first_token_s(service, waiting, in_step=not demand.spread)) + demand.loaded_s
     tpot_s = times.tpot_s / demand.tokens_per_step
     whole_s = ttft_s + max(demand.output_len - 1.0, 0.0) * tpot_s
+    tokens_per_s = clients * demand.output_len / whole_s
+    if demand.requests is not None:
+        ttft_s, span_s = _finite_loop(service, demand, times, later_ttft_s=ttft_s, waves=demand.waves_of(clients))
+        tokens_per_s = demand.requests * demand.output_len / span_s
     return ServingTimes(
         ttft_s=ttft_s,
         tpot_s=tpot_s,
-        output_tokens_per_s=clients * demand.output_len / whole_s * _share_of_steady(times, demand, clients),
+        output_tokens_per_s=tokens_per_s,
         running=min(clients, _most_in_loop(service, demand)),
     )
 
 
-def _share_of_steady(times: LoopTimes, demand: Demand, clients: float) -> float:
-    """Return the rate of a run with its beginning and end ÷ that of its clients when all are busy."""
-    if demand.requests is None:
-        return 1.0
-    waves = demand.waves_of(clients)
-    steps = max(demand.output_len / demand.tokens_per_step - 1.0, 0.0)
-    return min(1.0, waves * (times.mean_ttft_s(waves) + steps * times.tpot_s) / times.span_s)
+def _finite_loop(
+    service: ServedDeployment, demand: Demand, times: LoopTimes, *, later_ttft_s: float, waves: float
+) -> tuple[float, float]:
+    """Return the mean time to the first token of a loop of so many waves, and the time in which all is answered. [s]
+
+    The engine's constants of waiting are those of a loop under way. A first wave meets an idle engine, so that it waits
+    for the steps of the prompts before it and nothing else.
+    """
+    lone, *_, offset = (service.of_engine(name) for name in waiting_names(in_step=not demand.spread))
+    first_s = times.first_wave_ttft_s + (lone - 1.0) * times.lone_ttft_s + offset + demand.loaded_s
+    ttft_s = (first_s + (waves - 1.0) * later_ttft_s) / waves
+    stepped_s = (times.first_wave_ttft_s + (waves - 1.0) * times.steady_ttft_s) / waves
+    return ttft_s, times.span_s + waves * (ttft_s - stepped_s)
 
 
 def _most_in_loop(service: ServedDeployment, demand: Demand) -> float:
@@ -273,9 +284,8 @@ def _most_in_loop(service: ServedDeployment, demand: Demand) -> float:
 
 def waiting_names(*, in_step: bool) -> tuple[str, ...]:
     """Return the engine's constants that the time to the first token is summed with."""
-    if not in_step:
-        return "ttft_lone", "ttft_scale", "ttft_burst", "ttft_steps", "ttft_offset_s"
-    return "lockstep_lone", "lockstep_scale", "lockstep_burst", "lockstep_steps", "lockstep_offset_s"
+    kind = "lockstep" if in_step else "ttft"
+    return tuple(f"{kind}_{name}" for name in ("lone", "scale", "burst", "steps", "offset_s"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -309,12 +319,12 @@ def first_token_s(service: ServedDeployment, waiting: Waiting, *, in_step: bool)
     return sum(factor * part for factor, part in zip(factors, waiting.parts, strict=True))
 
 
-def waiting_parts(loop: LoopTimes, *, counts_burst: bool = True, waves: float = WAVES) -> Waiting:
+def waiting_parts(loop: LoopTimes, *, counts_burst: bool = True) -> Waiting:
     """Return what the time to the first token in a closed loop is a sum of.
 
     Where memory is full the first wave waits less than later ones, which lowers the mean by its share of the waves.
     """
-    mean_s = min(loop.later_ttft_s, loop.mean_ttft_s(waves)) if counts_burst else loop.steady_ttft_s
+    mean_s = min(loop.later_ttft_s, loop.mean_ttft_s(WAVES)) if counts_burst else loop.steady_ttft_s
     later_s = max(mean_s - loop.lone_ttft_s - loop.queue_s, 0.0)
     burst_s = max(loop.first_wave_ttft_s - loop.later_ttft_s, 0.0) if counts_burst else 0.0
     return Waiting(lone_s=loop.lone_ttft_s, later_s=later_s, burst_s=burst_s, polled_s=loop.busy_share * loop.tpot_s)
@@ -342,7 +352,7 @@ def loop_times(service: ServedDeployment, demand: Demand, *, clients: float) -> 
         arrival_steps=scheduling.arrival_steps,
         return_steps=scheduling.return_steps,
         evicts=scheduling.evicts,
-        drifts=scheduling.mixes and not demand.spread,
+        drifts=scheduling.mixes and not demand.spread and demand.waves_of(clients) > 1.0,
     )
     times = simulate(loop, step_seconds(service, demand))
     return replace(times, lone_ttft_s=lone_ttft_s(service, demand))

@@ -43,15 +43,16 @@ class TwoSteps:
     """A time as `decodes` decode steps plus `prefills` times what prompt tokens add to such a step.
 
     `beside` is 1 where the prompt tokens share their step with decoding sequences, whose time is then subtracted, and 0
-    where the second step holds prompt tokens alone. `shared` says that only the engine's prefill share is felt.
+    where the second step holds prompt tokens alone. `shared` says how far only the engine's prefill share is felt: 1
+    for few prompt tokens, 0 where they fill the step, which leaves no idle units that could work on them.
     """
 
     decode: Load
     mixed: Load
     decodes: float
     prefills: float | FloatArray
-    beside: float
-    shared: bool
+    beside: float = 0.0
+    shared: float | FloatArray = 0.0
 
 
 def steady_state(requests: Requests, *, pipeline: int, data: int, mixes: bool = True) -> TwoSteps:
@@ -92,7 +93,7 @@ def _continuous(
         decodes=pipeline,
         prefills=waits * prompt / chunk,
         beside=1.0 if mixes else 0.0,
-        shared=True,
+        shared=1.0 - chunk / room,
     )
 
 
@@ -104,8 +105,6 @@ def static_batch(requests: Requests, *, pipeline: int) -> TwoSteps:
         mixed=Load.of(prefilled=requests.batch * requests.input_len, prompts=requests.batch),
         decodes=pipeline * max(requests.output_len - 1.0, 0.0),
         prefills=pipeline,
-        beside=0.0,
-        shared=False,
     )
 
 
@@ -123,6 +122,4 @@ def lone_prefill(requests: Requests, *, pipeline: int, fills_pipeline: bool = Fa
         mixed=Load.of(prefilled=size, prompts=1.0, past=past),
         decodes=0.0,
         prefills=chunks + pipeline - 1.0 if fills_pipeline else pipeline * chunks,
-        beside=0.0,
-        shared=False,
     )

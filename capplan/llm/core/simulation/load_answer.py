@@ -141,14 +141,9 @@ def summarise(
 
 
 def _goodput(ttft: FloatArray, tpot: FloatArray, e2e: FloatArray, limits: LatencyLimits) -> float | None:
-    if not limits.are_set:
-        return None
     pairs = ((ttft, limits.ttft_s), (tpot, limits.tpot_s), (e2e, limits.e2e_s))
-    kept = np.ones(len(ttft), dtype=bool)
-    for values, limit in pairs:
-        if limit is not None:
-            kept &= values <= limit
-    return float(kept.mean())
+    kept = [values <= limit for values, limit in pairs if limit is not None]
+    return float(np.all(kept, axis=0).mean()) if kept else None
 
 
 def _keeps_up(ttft_s: FloatArray) -> bool:

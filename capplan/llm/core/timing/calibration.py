@@ -117,13 +117,15 @@ class DeviceConstants:
 
     Peaks are divided by (1 + (FLOP per joule ÷ `power_knee`)^4)^¼, because power limits clocks. GDDR and LPDDR
     reach `narrow_bandwidth` times the share of bandwidth that HBM reaches. GPUs of other vendors than NVIDIA reach
-    `other_compute` and `other_bandwidth` times the shares.
+    `other_compute` and `other_bandwidth` times the shares, and their kernels' fixed times are `other_fixed` times
+    as long.
     """
 
     power_knee: float
     narrow_bandwidth: float
     other_compute: float
     other_bandwidth: float
+    other_fixed: float
 
 
 WIDTH_NAMES = (
@@ -212,6 +214,9 @@ class Width:
     `same` is that of a deployment whose model, GPU and engine were measured in other settings. The error of a run is
     that of its deployment, which all its runs share, and its own around it. `within` is the half-width of the second
     part, which remains where runs of the deployment itself were measured.
+
+    Errors lean: what was never tuned takes longer than expected far more often than less. An interval ends at the
+    half-width to the power of `above` over the expected value, and at that to the power of `below` under it.
     """
 
     same: float
@@ -226,6 +231,8 @@ class Width:
     older: float = 1.0
     owner: float = 1.0
     within: float = 1.2
+    above: float = 1.0
+    below: float = 1.0
 
     def half(self, novelties: Set[Novelty]) -> float:
         """Return the half-width by what was not measured, as a factor."""

@@ -20,7 +20,8 @@ class Scheduling:
     they hold now. An engine that `sorts_logits` does so to draw one of the most likely tokens; others have kernels that
     need no order. A request waits `receive_steps` to be looked for; None for what runs by default showed.
     One that comes while a step runs is in the step after `arrival_steps` further ones. A long prompt `fills_pipeline`
-    where its parts follow one another through the stages, as llama.cpp's micro-batches do.
+    where its parts follow one another through the stages, as llama.cpp's micro-batches do. An engine that
+    `launches_pieces` has no graph of a whole step: its host launches attention between the graphs of each layer.
     """
 
     mixes: bool
@@ -32,6 +33,7 @@ class Scheduling:
     receive_steps: float | None = None
     arrival_steps: int = 1
     fills_pipeline: bool = False
+    launches_pieces: bool = False
 
     @property
     def return_steps(self) -> int:
@@ -73,9 +75,10 @@ class SchedulerFlags:
 DEFAULT_FLAGS = SchedulerFlags()
 
 
+_VLLM = Scheduling(mixes=True, most_sequences=1024, evicts=True, sorts_logits=True)
 SCHEDULING: Mapping[str, Scheduling] = {
-    "vllm": Scheduling(mixes=True, most_sequences=1024, evicts=True, sorts_logits=True),
-    "vllm before 0.14": Scheduling(mixes=True, most_sequences=1024, evicts=True, sorts_logits=True),
+    **dict.fromkeys(("vllm", "vllm before 0.14", "vllm before 0.8"), _VLLM),
+    "vllm before 0.11": replace(_VLLM, launches_pieces=True),
     "trtllm": Scheduling(mixes=True, most_sequences=2048, overlaps=True),
     "trtllm before 1.0": Scheduling(mixes=True, most_sequences=4096, arrival_steps=0),
     "trtllm before 0.11": Scheduling(mixes=True, most_sequences=2048, arrival_steps=0),
@@ -103,9 +106,11 @@ def engine_variant(engine: str, version: tuple[int, ...] | None) -> str:
 
     TensorRT-LLM compiled whole engines before 1.0, and decoded most grouped-query attention without tensor cores before
     0.11. vLLM before 0.14 put a step together only after the tokens of the last one had been handed out (asynchronous
-    scheduling is its default since). DeepSeek-R1 on eight MI300X takes a quarter less time in SGLang 0.5.12 than in
-    0.5.9. Versions of llama.cpp are days or years of its builds: those of 2025 and later launch graphs of fused kernels
-    where those of 2024 launched one kernel after the other (`benchmarks/llama_cpp.py`).
+    scheduling is its default since). Its second engine, the default since 0.8, launched every layer of a step in pieces
+    until 0.11, which made graphs of whole steps the default (vllm-project/vllm#25444). DeepSeek-R1 on eight MI300X
+    takes a quarter less time in SGLang 0.5.12 than in 0.5.9. Versions of llama.cpp are days or years of its builds:
+    those of 2025 and later launch graphs of fused kernels where those of 2024 launched one kernel after the other
+    (`benchmarks/llama_cpp.py`).
     """
     if version is None:
         return engine
@@ -115,7 +120,7 @@ def engine_variant(engine: str, version: tuple[int, ...] | None) -> str:
 
 _GENERATIONS = {
     "trtllm": (((0, 11), "0.11"), ((1,), "1.0")),
-    "vllm": (((0, 14), "0.14"),),
+    "vllm": (((0, 8), "0.8"), ((0, 11), "0.11"), ((0, 14), "0.14")),
     "sglang": (((0, 5, 10), "0.5.10"),),
     "llama.cpp": (((2025,), "2025"),),
 }

@@ -1,7 +1,8 @@
 """The time of one step: kernels by roofline with fitted efficiencies, collectives, engine and launches.
 
 A kernel takes ((FLOPs ÷ peak·share)³ + (bytes ÷ bandwidth·share)³)^⅓ + a fixed time. Kernels and collectives of a
-step do not overlap. A step that holds prompt tokens is launched without graphs, so that the host's launches bound it.
+step do not overlap. A step that holds prompt tokens is launched without a graph of all layers, so that the host's
+launches bound it.
 """
 
 from collections.abc import Sequence
@@ -129,8 +130,9 @@ class StepTable:
     `count` the layers that run it, `kernel_class` its index in `CLASSES`. By step: `elementwise_s` is the time of one
     byte of each element that dense products read and write, `quantised_s` that of one byte of each element that is
     narrowed before a product, `sequences` those that decode in the whole pipeline, `sorted_logits` the logits that are
-    sorted to draw tokens, `flops_per_joule` 0 where unknown, and `engine` the engine's index. `factor` is the place of
-    each kernel's factor [step, kernel], negative where it has none.
+    sorted to draw tokens, `launched` 1 where the host launches its layers one by one, `flops_per_joule` 0 where
+    unknown, and `engine` the engine's index. `factor` is the place of each kernel's factor [step, kernel], negative
+    where it has none.
     """
 
     compute_s: FloatArray
@@ -144,7 +146,7 @@ class StepTable:
     stages: FloatArray
     sequences: FloatArray
     sorted_logits: FloatArray
-    prefilling: FloatArray
+    launched: FloatArray
     flops_per_joule: FloatArray
     narrow: FloatArray
     foreign: FloatArray
@@ -213,7 +215,7 @@ def step_table(kernels: Kernels, load: Load, *, machine: Machine, layout: Consta
         stages=kernels.pipeline_parallel * one,
         sequences=load.decoding * kernels.pipeline_parallel,
         sorted_logits=load.sampled * kernels.sorted_logits,
-        prefilling=(load.prefilled > 0).astype(float),
+        launched=np.where((load.prefilled > 0) | SCHEDULING[engine].launches_pieces, 1.0, 0.0),
         flops_per_joule=(machine.flops_per_joule or 0.0) * one,
         narrow=float(machine.narrow_memory and shares) * one,
         foreign=float(machine.vendor != "NVIDIA" and shares) * one,
@@ -287,7 +289,8 @@ def _kernel_times(table: StepTable, constants: Constants) -> tuple[FloatArray, F
 
 def _fixed_s(table: StepTable, constants: Constants) -> FloatArray:
     """Return the fixed time of each kernel [step, kernel]. [s]"""
-    return constants.kernel("fixed_s")[table.kernel_class] * constants.factors_of(table.fixed)[:, None]
+    foreign = 1.0 + table.foreign * (constants.device("other_fixed") - 1.0)
+    return constants.kernel("fixed_s")[table.kernel_class] * (foreign * constants.factors_of(table.fixed))[:, None]
 
 
 def _memory_factor(table: StepTable, constants: Constants) -> FloatArray:
@@ -344,7 +347,7 @@ def step_time(table: StepTable, constants: Constants, *, kernels_s: FloatArray |
         engine_s=constants.engine("layer_s")[engine] * table.layers
         + constants.engine("step_s")[engine] / table.stages
         + np.where(overlaps, 0.0, sequences_s),
-        launch_s=constants.engine("prefill_layer_s")[engine] * table.layers * table.prefilling
+        launch_s=constants.engine("prefill_layer_s")[engine] * table.layers * table.launched
         + np.where(overlaps, sequences_s, 0.0),
     )
 

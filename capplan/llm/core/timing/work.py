@@ -3,6 +3,7 @@
 from collections.abc import Sequence, Set
 from dataclasses import dataclass, fields, replace
 from enum import StrEnum
+from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import NDArray
@@ -313,13 +314,13 @@ def experts_touched(*, experts: float, per_token: float, tokens: FloatArray | fl
     return np.asarray(experts * (1.0 - (1.0 - per_token / experts) ** np.asarray(tokens, float)))
 
 
-def step_work(kernels: Kernels, load: Load) -> StepWork:
-    """Count FLOPs and bytes by kernel and step."""
+def step_work(kernels: Kernels, load: Load, *, of_mean: bool = False) -> StepWork:
+    """Count FLOPs and bytes by kernel and step, of the slowest GPU, or of the mean one for sums over all GPUs."""
     # Stages of a pipeline that hold sequences: one each, all of them from one sequence a pass on.
     busy_stages = np.clip(load.decoding * kernels.pipeline_parallel, 1.0, float(kernels.pipeline_parallel))
     columns = [
         *(_product(item, load, busy_stages) for item in kernels.products),
-        *(_experts(item, load, kernels.data_parallel) for item in kernels.experts),
+        *(_experts(item, load, kernels.data_parallel, of_mean=of_mean) for item in kernels.experts),
         *(_decode(item, load) for item in kernels.attentions),
         *(_prefill(item, load) for item in kernels.attentions),
         *(column for item in _sparse(kernels) for column in _selection(item, load)),
@@ -332,7 +333,7 @@ def step_work(kernels: Kernels, load: Load) -> StepWork:
     # By what factor padding multiplies the FLOPs of each kernel [step, kernel]: 1 but for experts.
     padding = np.ones((*load.tokens.shape, len(columns)))
     for index, item in enumerate(kernels.experts, start=len(kernels.products)):
-        rows, touched = _expert_rows(item, load.tokens, kernels.data_parallel)
+        rows, touched = _expert_rows(item, load.tokens, kernels.data_parallel, of_mean=of_mean)
         padding[..., index] = padded_rows(rows=rows, experts=touched) / np.maximum(rows, 1e-9)
     return StepWork(
         flops=np.stack([column[0] for column in columns], axis=-1),
@@ -391,16 +392,28 @@ def padded_rows(*, rows: FloatArray, experts: FloatArray) -> FloatArray:
     return np.asarray(rows + experts * np.minimum(_SMALLEST_TILE / 2 + each, _LARGEST_TILE / 2))
 
 
-def _expert_rows(item: ExpertProduct, tokens: FloatArray, data_parallel: int) -> tuple[FloatArray, FloatArray]:
-    """Return the rows that reach the experts of one GPU, and how many of its experts they touch."""
+def _expert_rows(
+    item: ExpertProduct, tokens: FloatArray, data_parallel: int, *, of_mean: bool
+) -> tuple[FloatArray, FloatArray]:
+    """Return the rows that reach the experts of one GPU, and how many of its experts they touch.
+
+    Tokens choose experts at random, so that one of the GPUs that divide the experts gets more than the mean, by the
+    expected largest of so many normal deviates. All others wait for it.
+    """
     share = item.local_experts / item.experts
     tokens = tokens * data_parallel if item.gathers_ranks else tokens
     touched = experts_touched(experts=item.experts, per_token=item.per_token, tokens=tokens) * share
-    return tokens * item.per_token * share, touched
+    rows = tokens * item.per_token * share
+    if of_mean or share == 1.0:
+        return rows, touched
+    largest = NormalDist().inv_cdf((1.0 / share - 0.375) / (1.0 / share + 0.25))
+    chance = touched / item.local_experts
+    most = touched + largest * np.sqrt(touched * np.maximum(1.0 - chance, 0.0) * (1.0 - share))
+    return rows + largest * np.sqrt(rows * (1.0 - share)), np.minimum(most, item.local_experts)
 
 
-def _experts(item: ExpertProduct, load: Load, data_parallel: int) -> _Column:
-    rows, touched = _expert_rows(item, load.tokens, data_parallel)
+def _experts(item: ExpertProduct, load: Load, data_parallel: int, *, of_mean: bool) -> _Column:
+    rows, touched = _expert_rows(item, load.tokens, data_parallel, of_mean=of_mean)
     traffic = touched * item.elements * item.weight_bytes + rows * (
         item.hidden * (item.input_bytes + 2.0 + _PERMUTED_BYTES) + 3.0 * item.intermediate * 2.0
     )

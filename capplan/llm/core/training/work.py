@@ -200,6 +200,7 @@ def step_work(job: TrainingJob, gpu: TrainingGpu, *, paged_bytes: float = 0.0) -
     passes = _passes(job)
     held = max(stage_parameters(job), key=lambda stage: stage.total)  # the heaviest stage
     product, rate = _product(job, gpu)
+    weight, gradient, state = state_bytes(job)
     work = _LayerWork()
     for layer, count in job.architecture.layer_kinds:
         work = work.plus(_layer_work(layer, job, passes, units=gpu.gpu.unit_count or 0), count)
@@ -228,7 +229,8 @@ def step_work(job: TrainingJob, gpu: TrainingGpu, *, paged_bytes: float = 0.0) -
         product=product,
         attention=_attention_class(job, gpu),
         fuses=job.compiled or job.framework.fuses_activation or job.framework.fuses_norm,
-        is_misaligned=_is_misaligned(job),
+        # a GPU's share of the width is not divisible by 64, the size of a tensor core's tile
+        is_misaligned=bool(job.architecture.hidden_dim % (64 * job.layout.tensor)),
         overlaps_tensor=job.framework.overlaps_tensor,
         accumulation=job.accumulation,
         bubble_fraction=bubble_fraction(
@@ -242,7 +244,7 @@ def step_work(job: TrainingJob, gpu: TrainingGpu, *, paged_bytes: float = 0.0) -
         tensor_link=tensor_link,
         tensor_s=comm.tensor_bytes / tensor_rate,
         **comm.placed(),
-        optimizer_s=_optimizer_bytes(job, held) / gpu.copy_bytes_per_s,
+        optimizer_s=(2 * weight + gradient + 2 * state) * _updated(job, held) / gpu.copy_bytes_per_s,
         host_s=(_host_bytes(job, held) + paged_bytes) / gpu.host_bytes_per_s,
     )
 
@@ -498,13 +500,6 @@ def _stream_bytes(layer: Layer, job: TrainingJob) -> float:
     return _HALF * tokens * elements
 
 
-def _is_misaligned(job: TrainingJob) -> bool:
-    """Return True if a GPU's share of the model's width is not divisible by 64, the size of a tensor core's tile."""
-    return bool(job.architecture.hidden_dim % job.layout.tensor) or bool(
-        (job.architecture.hidden_dim // job.layout.tensor) % 64
-    )
-
-
 def _link(group: int, job: TrainingJob, gpu: TrainingGpu) -> tuple[CollectiveLink, float]:
     """Return the link that a group of neighbouring GPUs passes, and its rate in one direction. [bytes/s]"""
     if group <= 1:
@@ -646,11 +641,6 @@ def _updated(job: TrainingJob, held: StageParameters) -> float:
     layout = job.layout
     ranks, experts = (1, 1) if layout.shard is Shard.NONE else (layout.state_ranks, layout.expert_ranks)
     return (held.total - held.experts) / ranks + held.experts / experts
-
-
-def _optimizer_bytes(job: TrainingJob, held: StageParameters) -> float:
-    weight, gradient, state = state_bytes(job)
-    return (2 * weight + gradient + 2 * state) * _updated(job, held)
 
 
 def _host_bytes(job: TrainingJob, held: StageParameters) -> float:

@@ -31,6 +31,7 @@ from capplan.llm.core.timing.calibration import (
 )
 
 WIDTH = Width(same=1.2, model=1.4, gpu=exp(sqrt(log(1.5) ** 2 - log(1.2) ** 2)), vendor=2.0, within=exp(1.645 * 0.11))
+LEANING = Width(same=1.2, above=1.5, below=0.9)
 NEW_GPU = ServingEvidence(frozenset({Novelty.GPU}))
 
 
@@ -186,3 +187,11 @@ def test_more_runs_are_believed_more_and_narrow_the_interval() -> None:
 
 def test_no_run_changes_nothing() -> None:
     assert learn_adjustment([], width=WIDTH, evidence=ServingEvidence()) == Adjustment()
+
+
+def test_an_interval_reaches_further_to_the_side_to_which_errors_lean() -> None:
+    found = interval(10.0, width=LEANING, evidence=ServingEvidence(), adjustment=Adjustment())
+    assert (found.low, found.high) == pytest.approx((10.0 / 1.2**0.9, 10.0 * 1.2**1.5))
+    # what measured runs of the deployment leave is alike on both sides
+    near = interval(10.0, width=LEANING, evidence=ServingEvidence(), adjustment=Adjustment(deviation=0.01, runs=3))
+    assert near.high / 10.0 == pytest.approx(10.0 / near.low) == pytest.approx(exp(1.645 * 0.01), rel=1e-3)

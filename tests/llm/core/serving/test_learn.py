@@ -1,7 +1,7 @@
 """Interval widths learnt from held-out errors, worked out by hand."""
 
 from collections.abc import Mapping, Sequence
-from math import exp, sqrt
+from math import exp, log, sqrt
 
 import numpy as np
 import pytest
@@ -71,6 +71,18 @@ def test_a_novelty_adds_what_its_own_split_misses() -> None:
     assert found.gpu == found.vendor == pytest.approx(exp(0.5))
     assert found.model == 1.0
     assert found.half({Novelty.GPU}) == pytest.approx(exp(sqrt(0.01 + 0.25)))
+
+
+def test_ends_lie_where_a_twentieth_of_the_errors_is_beyond_either() -> None:
+    # Of 100 runs that are off by 0.2 three in four take longer than predicted: the longest twentieth by 0.6 and 0.4,
+    # the shortest by 0.1, so that the upper end lies farther and the lower one near the half-width.
+    runs = [run("a", f"a{index}") for index in range(100)]
+    errors = [-0.6] * 5 + [-0.4] * 5 + [-0.2] * 65 + [0.1] * 25
+    found = widths(runs, {"deployment": held(range(100), errors, ServingEvidence())})["tpot, dense"]
+    half = log(found.same)
+    assert half == pytest.approx(np.quantile(np.abs(errors), 0.9))
+    assert found.above * half == pytest.approx(0.4)
+    assert found.below == 0.9
 
 
 def test_what_is_farther_is_never_narrower() -> None:

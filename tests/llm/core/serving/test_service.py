@@ -50,6 +50,23 @@ def test_a_static_batch_is_its_prefill_and_then_a_step_a_token() -> None:
     assert times.tpot_s == pytest.approx(float(step.total_s[0]))
 
 
+def test_a_burst_takes_the_time_of_its_steps_whatever_later_requests_wait() -> None:
+    # Eight requests meet an idle engine: its constants of waits in a loop under way say nothing of them. All eight
+    # prompts fit into the first step, whose end is the first token of each; a lone prompt and a constant of the engine
+    # are all that is added.
+    burst = replace(DEMAND, requests=8.0, spread=0.0)
+    asked = service("vllm")
+    engines = asked.constants.blocks | {"engine/lockstep_scale": 9.0 * asked.constants.engine("lockstep_scale")}
+    slow = replace(asked, constants=replace(asked.constants, blocks=engines))
+    times = closed_loop(asked, burst, clients=8)
+    assert closed_loop(slow, burst, clients=8) == times
+    first_s = float(asked.step(Load.of(prefilled=8 * 512, prompts=8)).total_s[0])
+    added_s = (1.2 - 1.0) * lone_ttft_s(asked, burst) + 0.02  # the prior's share and offset
+    assert times.ttft_s == pytest.approx(first_s + added_s, rel=0.02)
+    whole_s = times.ttft_s + 127 * times.tpot_s
+    assert times.output_tokens_per_s == pytest.approx(8 * 128 / whole_s, rel=0.01)
+
+
 def test_a_static_batch_that_does_not_fit_runs_in_waves() -> None:
     # 40 of 100 sequences fit: two whole waves of 40 and one of 20, one after another
     small = replace(DEMAND, capacity=40.0)
@@ -197,7 +214,9 @@ def test_replicas_share_the_clients_and_add_their_tokens() -> None:
         ("trtllm", (0, 17), "trtllm before 1.0", KernelClass.DECODE_GQA),
         ("trtllm", (1, 2), "trtllm", KernelClass.DECODE_GQA),
         ("trtllm", None, "trtllm", KernelClass.DECODE_GQA),
-        ("vllm", (0, 9), "vllm before 0.14", KernelClass.DECODE_GQA),
+        ("vllm", (0, 6, 3), "vllm before 0.8", KernelClass.DECODE_GQA),
+        ("vllm", (0, 9), "vllm before 0.11", KernelClass.DECODE_GQA),
+        ("vllm", (0, 11), "vllm before 0.14", KernelClass.DECODE_GQA),
         ("vllm", (0, 14), "vllm", KernelClass.DECODE_GQA),
         ("llama.cpp", (2024,), "llama.cpp before 2025", KernelClass.DECODE_GQA),
         ("llama.cpp", (2025,), "llama.cpp", KernelClass.DECODE_GQA),

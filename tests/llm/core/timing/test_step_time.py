@@ -88,20 +88,22 @@ def test_decode_floor_of_llama_70b_fp8_on_four_h100() -> None:
 
 
 def test_fixed_times_of_a_vendors_line_take_their_factor_and_nothing_else_does() -> None:
-    # 1 ms a kernel, twice as long: of 80 layers of five kernels (queries with keys and values, output, gate with up,
-    # down, attention) and the head 401 ms more
+    # 1 ms a kernel, twice as long by the line's factor or by that of all other vendors: of 80 layers of five kernels
+    # (queries with keys and values, output, gate with up, down, attention) and the head 401 ms more
     kernel = KernelConstants(compute_fraction=1.0, bandwidth_fraction=1.0, fixed_s=1e-3)
     slow = replace(ideal(), kernels=dict.fromkeys(PRIOR.kernels, kernel))
     load, work = Load.of(decoding=1, context=64), kernels(LLAMA_70B)
     amd = replace(machine(), vendor="AMD", architecture="CDNA3")
     found = []
-    for factor in (1.0, 2.0):
+    for factor, other in ((1.0, 1.0), (2.0, 1.0), (1.0, 2.0)):
+        slow = replace(slow, device=replace(slow.device, other_fixed=other))
         layout = default_layout()
         layout = ConstantsVector(layout.engines, ("fixed times | sglang | CDNA", "fixed times | vllm | CDNA"))
         constants = layout.view(layout.pack(replace(slow, kernel_factors={"fixed times | vllm | CDNA": factor})))
         table = step_table(work, load, machine=amd, layout=layout, engine="vllm")
         found.append(float(step_time(table, constants).total_s[0]))
     assert found[1] - found[0] == pytest.approx(0.401, rel=1e-6)
+    assert found[2] == pytest.approx(found[1])
 
 
 def test_prefill_floor_of_llama_70b_fp8_on_four_h100() -> None:

@@ -164,6 +164,21 @@ def test_experts_of_a_few_tokens_read_only_those_touched() -> None:
     assert read == pytest.approx(58 * 8 * 3 * 7168 * 2048 * 1.002, rel=0.01)
 
 
+@pytest.mark.parametrize(("gpus", "tokens"), [(4, 1), (4, 8), (8, 4), (8, 64)])
+def test_experts_on_several_gpus_wait_for_the_one_that_most_tokens_chose(gpus: int, tokens: int) -> None:
+    # Drawn: each token chooses 8 of 256 experts, which lie on the GPUs in equal parts; the most that one of them reads.
+    rng = np.random.default_rng(1)
+    most = []
+    for _ in range(400):
+        chosen = np.concatenate([rng.choice(256, 8, replace=False) for _ in range(tokens)])
+        most.append(max(len(set(part)) for part in (chosen[chosen % gpus == gpu] for gpu in range(gpus))))
+    found = kernels(DEEPSEEK_V3, weights="fp8_block", kv="fp8", sharding=Sharding(tensor=gpus, expert=gpus))
+    work = step_work(found, Load.of(decoding=tokens, context=0))
+    moe = list(range(len(found.products), len(found.products) + len(found.experts)))
+    read = float((work.traffic_bytes[0, moe] * work.count[0, moe]).sum())
+    assert read == pytest.approx(58 * np.mean(most) * 3 * 7168 * 2048, rel=0.1)
+
+
 def test_a_sparse_layer_scores_every_cached_token_and_attends_to_the_chosen_ones() -> None:
     # DeepSeek-V3.2: 64 index heads of 128 score 8,192 cached tokens, whose keys take 132 bytes each; attention reads
     # the 2,048 chosen rows of 512 + 64 elements. Each of two kinds of layers has five kernels more, two of projections.
