@@ -169,10 +169,11 @@ _WEAK = """\
 - Depthwise channels-last convolutions of 2³¹ elements and more, which torch 2 no longer splits, have a law of their own
   (rates.yaml): one number for all, though what such a kernel takes for an output differs threefold among them.
 - Conditional convolutions (efficientnet_cc) come out at 0.82 of the measured time in eager mode: which of cuDNN's
-  grouped kernels run for a thousand wide groups was not found out. Compiled, talking heads (cait), F.fold (volo),
-  narrow groups (dla46x_c, dpn92) and LSTMs (sequencer) are 0.6 to 0.9, gated layers (gmlp) 1.2 of it.
+  grouped kernels run for a thousand wide groups was not found out. Compiled, talking heads (cait), F.fold (volo)
+  and LSTMs (sequencer) are 0.8 to 0.9, gated layers (gmlp) 1.2 of it.
 - Steps in bf16 without autocast, compiled, are up to 1.7 times slower than with it where channels are few and uneven
-  (hrnet, dla46_c) and 1.2 times in ResNet-18; both are predicted alike, and the cause was not found.
+  (hrnet, dla46_c) and 1.2 times in ResNet-18: such convolutions have a law (`slow_convolutions` in rates.yaml), known
+  of one GPU. The tables above were made before it, and before groups of two and three channels had a class.
 - V100 under AMP and channels-last: three models' curves under torch 1.9 are all that is known, see the tables above.
   MI250 stands alone for its vendor's libraries in 16 bits: left out, nothing tells that they reach 0.7 of the rate that
   the others lead one to expect, and a GPU whose architecture has no timed relative gets a wider interval for it.

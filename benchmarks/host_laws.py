@@ -1,10 +1,10 @@
-"""Choose laws of hosts, torch versions and slow kernels: desktops, an old torch, what is not split, what is gathered.
+"""Choose laws of hosts, torch versions and slow kernels: desktops, an old torch, what is not split, padded, gathered.
 
     python benchmarks/host_laws.py ../shared/data/measured/latency-timm.csv.gz \\
         ../shared/data/measured/latency-other.csv.gz
 
-writes the sections `desktop_share`, `older_torch_half_width`, `unsplit_flops` and `gathered_bytes` of
-`capplan/calibrations/rates.yaml`; `--only gathered_bytes` writes that one alone.
+writes the sections `desktop_share`, `older_torch_half_width`, `unsplit_flops`, `slow_convolutions` and `gathered_bytes`
+of `capplan/calibrations/rates.yaml`; `--only` writes one of the last two alone.
 
 `desktop_share` is scored on torchvision's models on players' cards (see accuracy_other.py), those rows whose estimate
 waits for the host for half of its time or more under the share of 1: the mean over GPUs of the median log error. It is
@@ -13,6 +13,8 @@ printed once more without each GPU in turn. Servers' hosts are those of the batc
 changed, moved from torch 1.13 to the next release in the data.
 `unsplit_flops` is scored on the channels-last rows of one GPU that hold such a convolution, and its error on the rows
 of the other GPUs is printed: the median log error by GPU.
+`slow_convolutions` is scored likewise, class by class, on compiled rows in bf16 without autocast of one model of each
+family, drawn at random, that it makes 2 % longer and more, by the mean error: few rows hold such convolutions.
 `gathered_bytes` is scored likewise on the channels-last rows that it makes 2 % longer and more, on GPUs of many such
 rows; what each GPU alone would choose is printed.
 """
@@ -28,6 +30,7 @@ from pathlib import Path
 
 import numpy as np
 from accuracy_other import COLUMNS, mapped
+from step_splits import of_each_family
 
 from capplan.app.calibration.measured_models import group_runs, trace_folder
 from capplan.app.calibration.validate import predict_steps
@@ -38,7 +41,7 @@ from capplan.core.latency.classes import ATTENTION, BATCHED_MATMUL, kernel_class
 from capplan.core.latency.lookup import workload_kind
 from capplan.core.latency.types import Binding
 from capplan.core.numbers import FloatArray
-from capplan.core.workload import Layout
+from capplan.core.workload import Layout, Variant
 from capplan.errors import CapplanError
 from capplan.specs import Gpus, load_gpus
 from capplan.specs.calibration import load_calibration
@@ -47,6 +50,7 @@ from capplan.specs.measurements import read_measured
 from capplan.specs.rate_laws import RATES_FILE, LawsOrigin, load_rate_laws, replace_sections
 
 UNSPLIT = (0.0, 0.01, 0.015, 0.02, 0.025, 0.03, 0.04)
+SLOW = {"conv stem": (1.0, 1.25, 1.5, 2.0, 2.5), "conv": (1.0, 1.5, 2.0, 3.0, 4.0)}
 GATHERED = (0.0, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 12.0)
 _LONGER = 1.02
 _MANY = 20
@@ -56,7 +60,7 @@ _WAITS = 0.5
 """From this share of launches in an estimate on, a step waits for the host."""
 _OLD, _NEXT = (1, 13), (2, 1)
 _COMMAND = "python benchmarks/host_laws.py latency-timm.csv.gz latency-other.csv.gz"
-_GATHERED = "gathered_bytes"
+_GATHERED, _SLOW = "gathered_bytes", "slow_convolutions"
 
 
 def players_rows(path: Path, gpus: Gpus) -> list[MeasuredStep]:
@@ -87,7 +91,9 @@ def judged_under(laws: RateLaws, steps: list[MeasuredStep], gpus: Gpus, traces: 
         gpus: the database.
         traces: where traces are kept.
     """
-    calibration = replace(load_calibration(), laws=laws)
+    shipped = load_calibration()
+    parts = {name: replace(part, laws=laws) for name, part in shipped.parts.items()}
+    calibration = replace(shipped, laws=laws, parts=parts)
     return predict_steps(steps, gpus=gpus, calibration=calibration, folder=traces)[0]
 
 
@@ -164,6 +170,33 @@ def channels_last_rows(path: Path) -> list[MeasuredStep]:
     ]  # fmt: skip
 
 
+def slow_convolutions(steps: list[MeasuredStep], gpus: Gpus, traces: Path | None) -> tuple[dict[str, float], str]:
+    """Return how many times as long each class of slow convolutions takes, and how many rows say so.
+
+    Args:
+        steps: what was timed.
+        gpus: the database.
+        traces: where traces are kept.
+    """
+    shipped, counts = load_rate_laws(), []
+    found = dict.fromkeys(SLOW, 1.0)
+    for label, values in SLOW.items():
+        by_value = {
+            value: judged_under(replace(shipped, slow_convolutions={**found, label: value}), steps, gpus, traces)
+            for value in values
+        }  # fmt: skip
+        low, high = (by_value[end] for end in (values[0], values[-1]))
+        touched = [
+            index for index, (one, other) in enumerate(zip(low, high, strict=True))
+            if other.estimate.latency_s.expected > _LONGER * one.estimate.latency_s.expected
+        ]  # fmt: skip
+        errors = {value: float(np.mean([abs(rows[i].log_error) for i in touched])) for value, rows in by_value.items()}
+        print(_SLOW, label, errors, len(touched), flush=True)
+        found[label] = min(errors, key=lambda value: errors[value])
+        counts.append(f"{len(touched)} for {label}")
+    return found, ", ".join(counts)
+
+
 def version_moves(path: Path, traces: Path | None) -> FloatArray:
     """Return how far eager steps without attention moved from the last torch 1 release to the next one, in logs.
 
@@ -199,9 +232,19 @@ def main() -> None:
     parser.add_argument("others", type=Path)
     parser.add_argument("--traces", type=Path)
     parser.add_argument("--made", type=date.fromisoformat, default=date.today())
-    parser.add_argument("--only", choices=(_GATHERED,))
+    parser.add_argument("--only", choices=(_GATHERED, _SLOW))
     words = parser.parse_args()
-    gpus, path, rows = load_gpus(), calibration_file(RATES_FILE), channels_last_rows(words.steps)
+    gpus, path = load_gpus(), calibration_file(RATES_FILE)
+    if words.only != _GATHERED:
+        compiled = [step for step in read_measured(words.steps).steps if workload_kind(step.workload) == "compile"]
+        compiled = of_each_family([step for step in compiled if step.workload.precision.variant is Variant.HALF])
+        found, rows_of = slow_convolutions(compiled, gpus, words.traces)
+        data = f"latency-timm.csv.gz: compiled rows in bf16 of one model of each family, {rows_of}"
+        origin = LawsOrigin(sections=(_SLOW,), made=words.made, command=_COMMAND, data=data)
+        replace_sections(path, replace(load_rate_laws(path), slow_convolutions=found), origin)
+    if words.only == _SLOW:
+        return
+    rows = channels_last_rows(words.steps)
     gathered, count = best_of_law(_GATHERED, GATHERED, rows, gpus, words.traces, longer=_LONGER)
     replace_sections(
         path,

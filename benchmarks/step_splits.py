@@ -10,25 +10,34 @@ groups: a fifth of the families of models, and half of them.
 Nobody knows the family of a question, and the families of many rows (ResNets, vision transformers) are predicted better
 than others. So every family weighs alike, however many rows it has. The sides of a cell are the wider quantiles of what
 both splits tell, half of what is outside below and half above, and never narrower than before. The page states what
-lies within where widths are learnt from the other half of the families. GPUs are left out by `accuracy.py` alone: in a
-part of the rows no GPU has enough of them to speak for others.
+lies within where widths are learnt from the other half of the families.
+
+`--gpus` leaves out GPUs instead, each with a fifth of the families, in eager mode and in both layouts: the eager rows
+of one model of each family, drawn at random. GPUs and families weigh alike. What lies further off than the sides of a
+cell is the spread of GPUs (`between_gpus`, and what rests on it), never less than before.
 """
 
 import argparse
 import pickle
-from collections.abc import Iterator, Mapping
+import random
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 from accuracy import CHANGED, drawn
 
 from capplan.app.calibration.calibrate import described_steps
 from capplan.app.calibration.measured_models import group_runs
+from capplan.core.calibrate import residuals
 from capplan.core.calibrate.dataset import TimedStep, model_family
 from capplan.core.calibrate.fit import FITS, family_folds, fit_rows, predict_without
+from capplan.core.calibrate.measured import MeasuredStep
 from capplan.core.calibrate.validation import error_statistics
-from capplan.core.latency.calibration import Calibration
+from capplan.core.latency import lookup
+from capplan.core.latency.calibration import Calibration, IntervalWidth
 from capplan.core.latency.lookup import workload_kind
 from capplan.core.numbers import BoolArray, FloatArray, IntArray
 from capplan.specs import load_gpus
@@ -44,6 +53,11 @@ DOCS = Path(__file__).parents[1] / "docs"
 PAGES = {"compile": DOCS / "accuracy-compile.md", "eager": DOCS / "accuracy.md"}
 START, END = "<!-- step_splits.py -->", "<!-- end of step_splits.py -->"
 FIFTH, HALF = "a fifth of the families", "half of the families"
+GPU_FIFTH = "a GPU and a fifth of the families"
+GPUS = ("<!-- step_splits.py --gpus -->", "<!-- end of step_splits.py --gpus -->")
+_GPUS_COMMAND = "python benchmarks/step_splits.py latency-timm.csv.gz --gpus"
+_FEWEST_ROWS = 60
+"""Rows from which on a GPU speaks for others here: of one model of each family it has fewer than of all models."""
 _OUTSIDE = 0.1
 
 
@@ -166,9 +180,22 @@ def main() -> None:
     parser.add_argument("--traces", type=Path)
     parser.add_argument("--keep", type=Path, help="keep errors in this folder, or go on from those kept there")
     parser.add_argument("--only", choices=tuple(_FILES), help="judge this kind alone, and keep it")
+    parser.add_argument("--gpus", action="store_true", help="leave out GPUs, each with a fifth of the families")
     parser.add_argument("--write", action="store_true")
     words = parser.parse_args()
     calibration = load_calibration()
+    if words.gpus:
+        wanted = [step for step in read_measured(words.measured).steps if workload_kind(step.workload) == "eager"]
+        steps = [
+            replace(timed, family=model_family(step.model))
+            for step, timed in described_steps(of_each_family(wanted), load_gpus(), words.traces, serves="eager")
+        ]
+        eager, section = judge_gpus(steps, replace(calibration, parts={}, engines={}))
+        print(section)
+        if words.write:
+            write_section(PAGES["eager"], section, GPUS)
+            calibration_file(_FILES["eager"]).write_text(dump_calibration(eager), encoding="utf-8")
+        return
     parts = {"eager": calibration, "compile": calibration.parts["compile"]}
     for serves in (words.only,) if words.only else tuple(_FILES):
         kept = words.keep / f"{serves}.splits.pkl" if words.keep else None
@@ -189,10 +216,88 @@ def main() -> None:
             calibration_file(_FILES[serves]).write_text(made, encoding="utf-8")
 
 
-def write_section(page: Path, section: str) -> None:
+def of_each_family(steps: Sequence[MeasuredStep]) -> list[MeasuredStep]:
+    """Return the steps of one model of each family, drawn at random by the family's name."""
+    by_family: dict[str, dict[str, list[MeasuredStep]]] = defaultdict(lambda: defaultdict(list))
+    for step in steps:
+        by_family[model_family(step.model)][step.model].append(step)
+    chosen: list[MeasuredStep] = []
+    for family, models in sorted(by_family.items()):
+        names = sorted(models)
+        random.Random(family).shuffle(names)
+        chosen += models[names[0]]
+    return chosen
+
+
+def errors_without_gpus(steps: Sequence[TimedStep]) -> FloatArray:
+    """Return the log errors of steps whose GPU and a fifth of the families a fit has not seen."""
+    rows, make = fit_rows(steps, load_rate_laws()), FITS["eager"]
+    start, errors = make(rows).fit(), np.full(len(steps), np.nan)
+    fold, gpus = family_folds([step.family for step in steps], 5), np.array([step.gpu for step in steps])
+    with (
+        mock.patch.object(residuals, "MANY_ROWS", _FEWEST_ROWS), mock.patch.object(lookup, "MANY_ROWS", _FEWEST_ROWS)
+    ):  # fmt: skip
+        for gpu in np.unique(gpus):
+            for index in np.unique(fold):
+                unseen, asked = (gpus == gpu) | (fold == index), (gpus == gpu) & (fold == index)
+                predict_without(rows, make, unseen, asked, errors, start=start)
+    return errors
+
+
+def alike(steps: Sequence[TimedStep]) -> FloatArray:
+    """Return weights of steps that let GPUs weigh alike, and families on each."""
+    families = np.unique([f"{step.gpu} {step.cell} {step.family}" for step in steps], return_inverse=True)[1]
+    on_gpu = np.unique([f"{step.gpu} {step.cell}" for step in steps], return_inverse=True)[1]
+    weight = 1.0 / np.bincount(families)[families]
+    return np.asarray(weight / np.bincount(on_gpu, weight)[on_gpu])
+
+
+def judge_gpus(steps: Sequence[TimedStep], part: Calibration) -> tuple[Calibration, str]:
+    """Return a calibration whose spread of GPUs covers GPUs and families left out together, and the page's table."""
+    errors, weight = errors_without_gpus(steps), alike(steps)
+    assert part.origin is not None
+    made, held = dict(part.widths), dict(part.origin.held_out_errors)
+    lines = [
+        "| layout | GPU left out | steps | median | p90 | bias | inside before | inside now |",
+        "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |",
+    ]
+    for name in ("device nchw", "device nhwc"):
+        cell, here = part.widths[name], np.array([step.cell == name for step in steps])
+        below, above = (quantile(sign * errors[here], weight[here], 1.0 - _OUTSIDE / 2) for sign in (1.0, -1.0))
+        more = max(below**2 - cell.below**2, above**2 - cell.above**2, cell.between_gpus**2) ** 0.5
+        made[name] = replace(
+            cell, between_gpus=more, between_sheets=max(more, cell.between_sheets),
+            between_others=max(more, cell.between_others), between_other_sheets=max(more, cell.between_other_sheets),
+        )  # fmt: skip
+        found = error_statistics(errors[here])
+        held[f"drawn, {GPU_FIFTH}: {name}"] = {
+            "median": found.median, "p90": found.p90, "bias": found.bias, "rows": float(found.count),
+        }  # fmt: skip
+        for gpu in ("", *sorted({step.gpu for step, chosen in zip(steps, here, strict=True) if chosen})):
+            use = here & np.array([gpu in ("", step.gpu) for step in steps])
+            size, each = np.abs(np.expm1(errors[use])), weight[use]
+            cells = (
+                name.removeprefix("device "), gpu or "**all**", f"{use.sum()}",
+                f"{100 * quantile(size, each, 0.5):.1f}", f"{100 * quantile(size, each, 0.9):.1f}",
+                f"{np.exp(quantile(errors[use], each, 0.5)):.3f}",
+                *(f"{100 * share_of_unseen(errors[use], each, width):.0f}" for width in (cell, made[name])),
+            )  # fmt: skip
+            lines.append(f"| {' | '.join(cells)} |")
+    command = f"{part.origin.command.partition(f'; {_GPUS_COMMAND}')[0]}; {_GPUS_COMMAND}"
+    origin = replace(part.origin, command=command, held_out_errors=held)
+    return replace(part, widths=made, origin=origin), "\n".join(lines) + "\n"
+
+
+def share_of_unseen(errors: FloatArray, weight: FloatArray, cell: IntervalWidth) -> float:
+    """Return the share of the weight inside the interval of a GPU with microbenchmarks that was not timed."""
+    below, above = np.hypot(cell.below, cell.between_gpus), np.hypot(cell.above, cell.between_gpus)
+    return float(weight[(errors <= below) & (errors >= -above)].sum() / weight.sum())
+
+
+def write_section(page: Path, section: str, marks: tuple[str, str] = (START, END)) -> None:
     """Put a section between its marks on a page."""
-    head, rest = page.read_text(encoding="utf-8").split(START)
-    page.write_text(f"{head}{START}\n\n{section}\n{END}{rest.split(END)[1]}", encoding="utf-8")
+    head, rest = page.read_text(encoding="utf-8").split(marks[0])
+    page.write_text(f"{head}{marks[0]}\n\n{section}\n{marks[1]}{rest.split(marks[1])[1]}", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -52,8 +52,8 @@ _LAWS_NUMBERS = (
     "block_bytes",
 )
 _SINGLE_NUMBERS = ("issued_at_clock", *_LAWS_NUMBERS)
-_ISSUE = "issue_share"
-SECTIONS = (*_PARTS, *_SINGLE_NUMBERS, _ISSUE)
+_ISSUE, _SLOW = "issue_share", "slow_convolutions"
+SECTIONS = (*_PARTS, *_SINGLE_NUMBERS, _ISSUE, _SLOW)
 """The keys beside `schema_version` and `origins`."""
 _OTHER = "other"
 """How the file writes the empty name, which stands for whatever has no entry of its own."""
@@ -125,6 +125,7 @@ def dump_rate_laws(laws: RateLaws, origins: tuple[LawsOrigin, ...]) -> str:
         "issued_at_clock": sustained.issued_at_clock,
         "streaming": asdict(laws.streaming),
         _ISSUE: dict(laws.issue_share),
+        _SLOW: dict(laws.slow_convolutions),
         **{name: getattr(laws, name) for name in _LAWS_NUMBERS},
         **{name: asdict(getattr(laws, name)) for name in ("hosts", "transfer", "quantised", "data_parallel")},
     }
@@ -154,7 +155,9 @@ class _LawReader(YamlRecordReader):
         parts = {name: self.record(kind, document.get(name, {}), name) for name, kind in _PARTS.items()}
         numbers = {name: self.number(name, document.get(name), self.rules.usual_range) for name in _SINGLE_NUMBERS}
         issue = self.mapping_of(float, document.get(_ISSUE, {}), _ISSUE, NumberRange(high=1.0))
-        self.unknown_keys(issue, ALL_CLASSES, f"{_ISSUE}.")
+        slow = self.mapping_of(float, document.get(_SLOW, {}), _SLOW, NumberRange(low=1.0))
+        for name, found in ((_ISSUE, issue), (_SLOW, slow)):
+            self.unknown_keys(found, ALL_CLASSES, f"{name}.")
         origins = self._origins(document.get("origins", []))
         self.finish({})
         sustained = SustainedLaws(
@@ -162,7 +165,7 @@ class _LawReader(YamlRecordReader):
             issued_at_clock=float(numbers["issued_at_clock"]),
         )
         laws = RateLaws(
-            sustained=sustained, issue_share=issue,
+            sustained=sustained, issue_share=issue, slow_convolutions=slow,
             **{name: float(numbers[name]) for name in _LAWS_NUMBERS},  # type: ignore[arg-type]  # as in `_LAWS_NUMBERS`
             **parts,  # type: ignore[arg-type]  # each part has the type that its name has in `_PARTS`
         )  # fmt: skip

@@ -197,7 +197,9 @@ class LatencyFit:
             columns.classes[field] = np.full(len(ALL_CLASSES), -1)
             for index, label in enumerate(ALL_CLASSES):
                 value = getattr(self._prior(label), field)
-                if index in present and value > 0 and not self._is_idle(field, index):
+                # a class without arithmetic has none whose efficiency could be told
+                is_idle = field == "compute" and not (self.rows.work.flops[self.rows.label == index] > 0).any()
+                if index in present and value > 0 and not is_idle:
                     counted = field == "compute" and label in COUNTED_IN_INSTRUCTIONS
                     spread = self._share * (_INSTRUCTIONS_SD if counted else _FIELD_SD[field])
                     columns.classes[field][index] = columns.add(float(np.log(value)), spread)
@@ -221,10 +223,6 @@ class LatencyFit:
     def _architecture(self, gpu: int) -> str:
         row = int(np.argmax(self.rows.gpu == gpu))
         return self.rows.level_names["architecture"][int(self.rows.levels["architecture"][row])]
-
-    def _is_idle(self, field: str, index: int) -> bool:
-        """Return True if the field has no effect because the class has no arithmetic."""
-        return field == "compute" and not (self.rows.work.flops[self.rows.label == index] > 0).any()
 
     def _deviation_columns(self, columns: _Columns, kind: str, sd: float) -> IntArray:
         levels = self.rows.levels[kind][self.rows.row]
@@ -445,9 +443,8 @@ def kernel_slopes(work: KernelWork, rates: KernelRates, constants: GlobalConstan
         "write_weight": memory * rates.write_weight * work.written_bytes * missed * per_byte,
         "strided": -by_stream * rates.strided * work.strided / (1 + rates.strided * work.strided),
     }
-    shared = {
-        name: (kernel_times(work, rates, _moved(constants, name)).total_s - found.total_s) / _STEP for name in _CACHE
-    }
+    moved = {name: replace(constants, **{name: getattr(constants, name) * float(np.exp(_STEP))}) for name in _CACHE}
+    shared = {name: (kernel_times(work, rates, moved[name]).total_s - found.total_s) / _STEP for name in _CACHE}
     shared["tile_power"] = by_compute * constants.tile_power * np.log(work.utilisation)
     shared["kernel_s"] = constants.kernel_s * work.launches
     return KernelSlopes(
@@ -458,7 +455,3 @@ def kernel_slopes(work: KernelWork, rates: KernelRates, constants: GlobalConstan
         gpu_bandwidth=-memory * found.memory_s,
         rates=by_compute + by_stream,
     )
-
-
-def _moved(constants: GlobalConstants, name: str) -> GlobalConstants:
-    return replace(constants, **{name: getattr(constants, name) * float(np.exp(_STEP))})

@@ -137,7 +137,17 @@ class Validation:
     def energy(self) -> dict[str, dict[str, ErrorStatistics]]:
         """Return the errors of power and energy by metric and GPU, "all" for all; empty where no row states power."""
         found: dict[str, dict[str, ErrorStatistics]] = {}
-        for metric, pairs in (("power_w", _powers(self.judged)), ("joules_per_sample", _energies(self.judged))):
+        powers = [(row.step, row.step.power_w, row.power_w) for row in self.judged]
+        energies = [
+            (
+                row.step,
+                row.step.power_w and row.step.power_w * row.step.latency_s / row.step.batch,
+                row.joules_per_sample,
+            )
+            for row in self.judged
+        ]
+        for metric, stated in (("power_w", powers), ("joules_per_sample", energies)):
+            pairs = [(step.gpu, measured, estimate) for step, measured, estimate in stated if measured and estimate]
             gpus = sorted({gpu for gpu, _, _ in pairs})
             for name, members in (*((gpu, {gpu}) for gpu in gpus), *((("all", set(gpus)),) if gpus else ())):
                 mine = [(measured, estimate) for gpu, measured, estimate in pairs if gpu in members]
@@ -191,23 +201,6 @@ def validate(judged: Sequence[JudgedStep], skipped: Sequence[SkippedRow], *, by:
         judged=tuple(judged),
         skipped=tuple(sorted(skipped, key=lambda row: (row.file, row.line))),
     )
-
-
-_Pair = tuple[str, float, Interval]
-
-
-def _powers(rows: Iterable[JudgedStep]) -> list[_Pair]:
-    """Return GPU, measured and estimated power of rows that state it. [W]"""
-    return [(row.step.gpu, row.step.power_w, row.power_w) for row in rows if row.step.power_w and row.power_w]
-
-
-def _energies(rows: Iterable[JudgedStep]) -> list[_Pair]:
-    """Return GPU, measured and estimated energy of a sample. [J]"""
-    return [
-        (row.step.gpu, row.step.power_w * row.step.latency_s / row.step.batch, row.joules_per_sample)
-        for row in rows
-        if row.step.power_w and row.joules_per_sample
-    ]
 
 
 def summarise(rows: Sequence[JudgedStep]) -> ErrorStatistics:

@@ -84,21 +84,16 @@ def group_operators(
     facts = [_Facts.of(recording, index, batch, reorders_loops) for index in range(len(recording.kernels))]
     by_op = [facts[op.kernel] for op in flow.ops]
     levels = _levels(flow, by_op)
-    groups = _Groups(len(flow.ops))
+    groups, place = _Groups(len(flow.ops)), list(zip(flow.depends, levels, flow.subgraph, strict=True))
     for index, sources in enumerate(flow.producers):
         if by_op[index].part is None:
             continue
         for source in sources:
-            if source >= 0 and by_op[source].part is not None and _together(flow, levels, source, index):
+            if source >= 0 and by_op[source].part is not None and place[source] == place[index]:
                 groups.join(source, index)
     _join_siblings(recording, flow, by_op, levels, groups)
     _absorb(flow, by_op, groups, fuser)
     return [groups.find(index) for index in range(len(flow.ops))]
-
-
-def _together(flow: Flow, levels: Sequence[int], source: int, index: int) -> bool:
-    same_level = flow.depends[source] == flow.depends[index] and levels[source] == levels[index]
-    return same_level and flow.subgraph[source] == flow.subgraph[index]
 
 
 def _join_siblings(

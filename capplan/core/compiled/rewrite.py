@@ -55,10 +55,12 @@ def inline_operators(recording: Recording, flow: Flow, batch: int) -> Inlining:
     widened: set[int] = set()
     for index, op in enumerate(flow.ops):
         buffers: set[_Buffer] = set()
+        in_fp32 = kernels[index].name in _COMPUTED_IN_FP32
+        uses_twice = in_fp32 or part(kernels[index]) in (FusedRole.NORM, FusedRole.SOFTMAX)
         for storage, source in zip(op.reads, flow.producers[index], strict=False):
-            if source in inlined and len(reads[source]) > _MOST_READS_IF_SHARED and _uses_twice(kernels[index]):
+            if source in inlined and len(reads[source]) > _MOST_READS_IF_SHARED and uses_twice:
                 inlined.discard(source)
-                if kernels[index].name in _COMPUTED_IN_FP32 and ITEM_BYTES[kernels[source].outputs[0].dtype] == 2:
+                if in_fp32 and ITEM_BYTES[kernels[source].outputs[0].dtype] == 2:
                     widened.add(source)
             buffers |= reads[source] if source in inlined else {(source, storage)}
         reads.append(buffers)
@@ -76,10 +78,6 @@ def _readers(flow: Flow) -> dict[int, list[int]]:
         for source in dict.fromkeys(sources[: len(op.reads)]):
             found[source].append(index)
     return found
-
-
-def _uses_twice(kernel: Kernel) -> bool:
-    return kernel.name in _COMPUTED_IN_FP32 or part(kernel) in (FusedRole.NORM, FusedRole.SOFTMAX)
 
 
 def _may_be_inlined(recording: Recording, flow: Flow, index: int, readers: Sequence[int], batch: int) -> bool:
@@ -325,16 +323,18 @@ class _Rewriting:
         largest = max((operand.distinct_elements(self.batch) for operand in (*written.values(), *reading)), default=1)
         # Count a kernel's operators by their parts, and its instructions per element of the largest operand.
         holds: dict[str, int] = defaultdict(int)
+        instructions = 0.0
         for index in inside.computed:
             kernel = self.source.kernels[self.flow.ops[index].kernel]
             held = part(kernel)
             holds[held.value if held else FusedRole.POINTWISE.value] += 1
+            instructions += arithmetic(kernel, self.batch)
             if reduces_across_memory(kernel):
                 holds[ACROSS] += 1
         attributes = {name: holds[name] for name in (*(part.value for part in FusedRole), ACROSS) if name in holds}
         if not any(self.flow.depends[index] for index in inside.group):
             attributes[WEIGHT_ONLY] = 1
-        attributes[ARITHMETIC] = round(sum(self._instructions(index) for index in inside.computed) / max(1, largest))
+        attributes[ARITHMETIC] = round(instructions / max(1, largest))
         fused = Kernel(
             name=FUSED,
             inputs=tuple(operand for operand, _ in operands),
@@ -342,9 +342,6 @@ class _Rewriting:
             attributes=attributes,
         )
         return fused, tuple(storage for _, storage in operands), tuple(written)
-
-    def _instructions(self, index: int) -> float:
-        return arithmetic(self.source.kernels[self.flow.ops[index].kernel], self.batch)
 
     def _as_stored(self, operand: Operand, source: int) -> Operand:
         """Return an operand in the number format in which its writer leaves it."""
@@ -393,7 +390,9 @@ def prefers_channels_last(recording: Recording, batch: int) -> bool:
     if not convolutions or calls >= _NODES_PER_CONVOLUTION * len(convolutions):
         return False
     if recording.configuration.training is not None:
-        return _pays_in_training([_kind(kernel) for kernel in convolutions], convolutions)
+        if any(_kind(kernel) == "grouped" or _shrinks(kernel) for kernel in convolutions):
+            return False
+        return any(not _is_small(kernel) for kernel in convolutions)
     flops = [(kernel_flops(kernel, batch), _SLOWDOWN[_kind(kernel)]) for kernel in convolutions]
     return sum(count * slowdown for count, slowdown in flops) <= sum(count for count, _ in flops)
 
@@ -422,11 +421,6 @@ def _reduces_images(kernel: Kernel) -> bool:
         return False
     dims = kernel.attributes.get("dim", ())
     return isinstance(dims, tuple) and {dim % 4 for dim in dims} in ({2, 3}, {1})
-
-
-def _pays_in_training(kinds: list[str], convolutions: list[Kernel]) -> bool:
-    shrinking = any(_shrinks(kernel) for kernel in convolutions)
-    return "grouped" not in kinds and not shrinking and any(not _is_small(kernel) for kernel in convolutions)
 
 
 def _kind(kernel: Kernel) -> str:

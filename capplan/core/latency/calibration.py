@@ -268,6 +268,7 @@ _INFERENCE: Mapping[str, ClassConstants] = {
     **{label + kinds.CHANNELS_LAST_SUFFIX: _channels_last(label) for label in kinds.SPATIAL},
     kinds.CONV_GROUPED + kinds.CHANNELS_LAST_SUFFIX: _C(compute=0.68, bandwidth=0.87, half_k=26, misaligned=0.8),
     kinds.CONV_GROUPED_WIDE + kinds.CHANNELS_LAST_SUFFIX: _C(compute=0.2, bandwidth=0.87, half_k=26, misaligned=0.8),
+    kinds.CONV_GROUPED_NARROW + kinds.CHANNELS_LAST_SUFFIX: _C(compute=0.025, bandwidth=0.87),
 }
 PRIOR_CLASSES: Mapping[str, ClassConstants] = {
     **_INFERENCE,

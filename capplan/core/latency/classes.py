@@ -19,9 +19,9 @@ DEPTHWISE_3, DEPTHWISE_5, DEPTHWISE_7, DEPTHWISE_LARGE = (
 DEPTHWISE_NATIVE = "depthwise 3x3 native"
 CONV_PATCH = "conv patch"
 CONV_OTHER = "conv other"
-CONV_GROUPED_WIDE = "conv grouped wide"
-"""Grouped convolutions of many channels a group, where cuDNN has no fast kernel: channels-last ones before version 9,
-and gradients."""
+CONV_GROUPED_WIDE, CONV_GROUPED_NARROW = "conv grouped wide", "conv grouped narrow"
+"""Grouped convolutions of many or very few channels a group, where cuDNN has no fast kernel: of many channels-last ones
+before version 9, and gradients; of 2 and 3 channels-last ones."""
 LINEAR, BATCHED_MATMUL, ATTENTION = "linear", "batched matmul", "attention"
 LAYER_NORM, GROUP_NORM, BATCH_NORM, SOFTMAX = "layer norm", "group norm", "batch norm", "softmax"
 CAST, WEIGHT_CAST, ACTIVATION, ADD, POINTWISE = "cast", "weight cast", "activation", "add", "pointwise"
@@ -50,7 +50,9 @@ CONVOLUTIONS = (
     CONV_PATCH, CONV_OTHER,
 )  # fmt: skip
 FORWARD_CONVOLUTIONS = frozenset(
-    label + suffix for label in (*CONVOLUTIONS, CONV_GROUPED_WIDE) for suffix in ("", CHANNELS_LAST_SUFFIX)
+    label + suffix
+    for label in (*CONVOLUTIONS, CONV_GROUPED_WIDE, CONV_GROUPED_NARROW)
+    for suffix in ("", CHANNELS_LAST_SUFFIX)
 )
 SPATIAL = (*CONVOLUTIONS, BATCH_NORM, POOL, UPSAMPLE)
 """Classes that run other kernels on channels-last tensors."""
@@ -59,7 +61,7 @@ ALL_CLASSES: tuple[str, ...] = tuple(
     dict.fromkeys((
         *CONVOLUTIONS, LINEAR, BATCHED_MATMUL, ATTENTION, LAYER_NORM, GROUP_NORM, BATCH_NORM, SOFTMAX, CAST,
         WEIGHT_CAST, ACTIVATION, ADD, POINTWISE, COPY, POOL, REDUCTION, UPSAMPLE, GATHER, RECURRENT, OTHER,
-        CONV_GROUPED_WIDE + CHANNELS_LAST_SUFFIX,
+        CONV_GROUPED_WIDE + CHANNELS_LAST_SUFFIX, CONV_GROUPED_NARROW + CHANNELS_LAST_SUFFIX,
         *(label + CHANNELS_LAST_SUFFIX for label in SPATIAL), *FUSED,
         BATCH_NORM_TRAINING, NORM_GRADIENT, POOL_GRADIENT, ATTENTION_GRADIENT, OPTIMIZER,
         *(
@@ -83,7 +85,7 @@ def kernel_class(kernel: Kernel) -> str:
 
 def is_convolution(label: str) -> bool:
     """Return True if the class is a convolution, in either layout."""
-    return label.removesuffix(CHANNELS_LAST_SUFFIX) in (*CONVOLUTIONS, CONV_GROUPED_WIDE)
+    return label in FORWARD_CONVOLUTIONS
 
 
 def is_depthwise(label: str) -> bool:

@@ -146,7 +146,8 @@ def _issue_shares(laws: RateLaws) -> FloatArray:
     part of each tensor instruction, and their loads and addresses are most of the work: an RTX PRO 6000 that sustains
     1.5 times the tensor rate of an RTX 4090 does not run them faster.
     """
-    found = (laws.issue_share.get(label.removesuffix(kinds.CHANNELS_LAST_SUFFIX), 0.0) for label in kinds.ALL_CLASSES)
+    names = [label.removesuffix(kinds.CHANNELS_LAST_SUFFIX) for label in kinds.ALL_CLASSES]
+    found = (laws.issue_share.get(name.replace(kinds.CONV_GROUPED_NARROW, kinds.CONV_GROUPED), 0.0) for name in names)
     return np.array(list(found))
 
 

@@ -258,14 +258,6 @@ def steps_timed(calibration: Calibration, gpu: GpuSpec, workload: Workload) -> i
     return own.single_steps if precision_key(workload) == "single" else own.rows - own.single_steps
 
 
-def _is_rich(calibration: Calibration, gpu: GpuSpec) -> bool:
-    """Return True if many steps were measured on a GPU, or on others of the reference architectures."""
-    own = calibration.gpus.get(gpu.id)
-    if own is not None and own.rows > 0:
-        return own.rows >= MANY_ROWS
-    return architecture_key(gpu) in REFERENCE_ARCHITECTURES or FEW_ROWS not in calibration.widths
-
-
 def is_reference(factors: DeviceFactors) -> bool:
     """Return True if a GPU's factors are evidence for unmeasured GPUs of the reference architectures."""
     return factors.architecture in REFERENCE_ARCHITECTURES and factors.rows >= MANY_ROWS
@@ -335,9 +327,16 @@ def _beyond_timed(calibration: Calibration, gpu: GpuSpec, workload: Workload) ->
 
 
 def _widens_few_rows(calibration: Calibration, gpu: GpuSpec, workload: Workload) -> bool:
-    """Return True for a GPU of few rows, but in single precision, whose own cell was learnt from such GPUs."""
-    cell = width_cell(workload)
-    return not _is_rich(calibration, gpu) and not (cell == "single" and f"device {cell}" in calibration.widths)
+    """Return True for a GPU of few rows, but in single precision, whose own cell was learnt from such GPUs.
+
+    A GPU without any row counts as one of many where it is of the reference architectures.
+    """
+    cell, own = width_cell(workload), calibration.gpus.get(gpu.id)
+    if cell == "single" and f"device {cell}" in calibration.widths:
+        return False
+    if own is not None and own.rows > 0:
+        return own.rows < MANY_ROWS
+    return architecture_key(gpu) not in REFERENCE_ARCHITECTURES and FEW_ROWS in calibration.widths
 
 
 def _is_foreign_host(calibration: Calibration, gpu: GpuSpec, workload: Workload) -> bool:
@@ -408,14 +407,10 @@ def unseen_half_width(calibration: Calibration, gpu: GpuSpec) -> float:
         return 0.0
     if source is None and not gpu.is_cpu:
         return laws.unseen_libraries_half_width
-    is_newer = gpu.compute_capability is not None and gpu.compute_capability > _newest_timed(calibration)
-    return laws.unseen_generation_half_width if is_newer else laws.unseen_architecture_half_width
-
-
-def _newest_timed(calibration: Calibration) -> tuple[int, int]:
-    """Return the highest compute capability whose steps were timed, (0, 0) for none."""
     timed = [factors.architecture for factors in calibration.gpus.values() if factors.rows]
-    return max((_version(name) for name in timed if name[:1].isdigit()), default=(0, 0))
+    newest = max((_version(name) for name in timed if name[:1].isdigit()), default=(0, 0))
+    is_newer = gpu.compute_capability is not None and gpu.compute_capability > newest
+    return laws.unseen_generation_half_width if is_newer else laws.unseen_architecture_half_width
 
 
 def _between_versions(calibration: Calibration, workload: Workload) -> float:

@@ -25,7 +25,7 @@ from capplan.core.numbers import BoolArray, FloatArray, IntArray
 from capplan.core.ops.attention import asked_backend
 from capplan.core.ops.flops import kernel_flops, matmul_shape, traffic
 from capplan.core.trace.types import HALF, ITEM_BYTES, Kernel, MemoryFormat
-from capplan.core.workload import Workload
+from capplan.core.workload import Framework, Variant, Workload
 
 _USE_BY_DTYPE = {
     HALF: PeakUse.HALF, "float16": PeakUse.HALF, "bfloat16": PeakUse.HALF, "float64": PeakUse.DOUBLE,
@@ -36,12 +36,15 @@ _FEWEST_WINOGRAD_CHANNELS = 16
 _CUDNN_9_SINCE, _WIDEST_GROUP = (2, 4), 64
 """Before, channels-last convolutions whose groups are wider had a fast kernel only where whole tiles of 64 channels
 make up a group: seen in timm's tables (128 and 640 are fast, 72, 112, 168 and 264 are not)."""
+_FEWEST_GROUPED = 4
+"""Channels-last groups of 4 channels run as fast for their work as those of 8 and more, groups of 2 and 3 some forty
+times slower: timm's tables of dla46x_c, dpn92 and senet154, eager and compiled, on three GPUs."""
 _CUDNN_8_SINCE = (1, 7)
 """Before, a GPU without tensor cores ran convolutions of 16-bit images by Winograd's algorithm, too: a GTX 1080 Ti took
 VGG-16 0.91 of its time in fp32. Under torch 1.7 a Titan Xp took it 1.16 of that, as without the algorithm."""
 _GEMM_LIKE = {
     *(label + suffix for label in kinds.CONVOLUTIONS for suffix in ("", kinds.CHANNELS_LAST_SUFFIX)),
-    kinds.CONV_GROUPED_WIDE + kinds.CHANNELS_LAST_SUFFIX,
+    kinds.CONV_GROUPED_WIDE + kinds.CHANNELS_LAST_SUFFIX, kinds.CONV_GROUPED_NARROW + kinds.CHANNELS_LAST_SUFFIX,
     kinds.LINEAR, kinds.BATCHED_MATMUL, kinds.ATTENTION, kinds.RECURRENT,
 }  # fmt: skip
 
@@ -251,6 +254,8 @@ def _rows(kernel: Kernel, workload: Workload, batch: int, laws: RateLaws) -> lis
         # The elements of one row of a channels-last image: the slow kernel's time for an output grows with it.
         shape = kernel.inputs[0].shape_at(batch)
         row = replace(row, unsplit_flops=laws.unsplit_flops * float(shape[1] * shape[3]))
+    if label in kinds.FORWARD_CONVOLUTIONS:
+        row = replace(row, slowdown=row.slowdown * _slowdown(kernel, label, workload, laws))
     if label in _REORDERING and not workload.framework.is_engine:
         row = replace(row, gathered_bytes=_gathered_bytes(kernel, batch, laws.gathered_bytes))
     if label != kinds.ATTENTION or kernel.name.endswith("backward"):
@@ -264,9 +269,13 @@ def _rows(kernel: Kernel, workload: Workload, batch: int, laws: RateLaws) -> lis
 def _class_under(kernel: Kernel, workload: Workload) -> str:
     """Return the kernel's class with the libraries of a torch version."""
     label = kinds.kernel_class(kernel)
-    if label != kinds.CONV_GROUPED + kinds.CHANNELS_LAST_SUFFIX or workload.torch_version >= _CUDNN_9_SINCE:
+    if label != kinds.CONV_GROUPED + kinds.CHANNELS_LAST_SUFFIX:
         return label
     per_group = kernel.inputs[1].shape_at(1)[1]
+    if per_group < _FEWEST_GROUPED:
+        return kinds.CONV_GROUPED_NARROW + kinds.CHANNELS_LAST_SUFFIX
+    if workload.torch_version >= _CUDNN_9_SINCE:
+        return label
     is_slow = per_group > _WIDEST_GROUP and per_group % _WIDEST_GROUP != 0
     return kinds.CONV_GROUPED_WIDE + kinds.CHANNELS_LAST_SUFFIX if is_slow else label
 
@@ -396,24 +405,17 @@ def _is_misaligned(kernel: Kernel, label: str, batch: int) -> bool:
         shape = matmul_shape(kernel, batch)
         return shape is not None and (shape.k % 8 != 0 or shape.n % 8 != 0)
     if kinds.is_depthwise(label):
-        return _has_uneven_channels(kernel, label, batch)
+        # PyTorch gives every depthwise convolution of a channels-last image to cuDNN (`ConvParams::use_cudnn_depthwise`
+        # in aten/src/ATen/native/Convolution.cpp), whose kernels for that layout load vectors of 8 channels of 16 bits.
+        is_half = _USE_BY_DTYPE.get(kernel.inputs[0].dtype) is PeakUse.HALF
+        return label.endswith(kinds.CHANNELS_LAST_SUFFIX) and is_half and kernel.inputs[1].shape_at(batch)[0] % 8 != 0
     if not label.startswith("conv") or label.startswith(kinds.CONV_STEM):
         return False
     channels = kernel.inputs[1].shape_at(batch)[1]
     if label.startswith(kinds.CONV_GROUPED):
-        return channels % 8 != 0 or (channels < _WIDEST_GROUP and channels & (channels - 1) != 0)
+        is_uneven = channels % 8 != 0 or (channels < _WIDEST_GROUP and channels & (channels - 1) != 0)
+        return is_uneven and (channels > _FEWEST_GROUPED or not label.endswith(kinds.CHANNELS_LAST_SUFFIX))
     return channels % 8 != 0
-
-
-def _has_uneven_channels(kernel: Kernel, label: str, batch: int) -> bool:
-    """Return True if the channels of a depthwise convolution do not fill its vectors.
-
-    This concerns 16-bit images in channels-last whose channels are not a multiple of 8. PyTorch gives every depthwise
-    convolution of a channels-last image to cuDNN (`ConvParams::use_cudnn_depthwise` in
-    aten/src/ATen/native/Convolution.cpp), whose kernels for that layout load vectors of 8 channels.
-    """
-    is_half = _USE_BY_DTYPE.get(kernel.inputs[0].dtype) is PeakUse.HALF
-    return label.endswith(kinds.CHANNELS_LAST_SUFFIX) and is_half and kernel.inputs[1].shape_at(batch)[0] % 8 != 0
 
 
 _UNSPLIT_SINCE = (2, 0)
@@ -430,6 +432,26 @@ def _is_never_split(kernel: Kernel, label: str, workload: Workload) -> bool:
     is_depthwise = kinds.is_depthwise(label) and label.endswith(kinds.CHANNELS_LAST_SUFFIX)
     is_eager = not workload.framework.is_engine and workload.torch_version >= _UNSPLIT_SINCE
     return is_depthwise and is_eager and _USE_BY_DTYPE.get(kernel.inputs[0].dtype) is PeakUse.HALF
+
+
+_MOST_UNPADDED_CHANNELS = 16
+
+
+def _slowdown(kernel: Kernel, label: str, workload: Workload, laws: RateLaws) -> float:
+    """Return how many times as long the arithmetic of a channels-last convolution takes that has no fast kernel.
+
+    In compiled graphs whose weights are kept in 16 bits, images of up to 16 channels, or of a number that 8 does not
+    divide, have none under windows of more than a pixel. Under autocast, where the graph itself converts the weights,
+    they have: a ResNet's first convolution of 224 pixels takes 6 µs an image less, HRNet-W18's 3x3 ones 90 µs (timm's
+    tables of an RTX PRO 6000, torch 2.9; which kernels run was not published).
+    """
+    plain = label.removesuffix(kinds.CHANNELS_LAST_SUFFIX)
+    if workload.framework not in (Framework.COMPILE, Framework.COMPILE_GRAPHS) or plain == label:
+        return 1.0
+    channels = kernel.inputs[1].shape_at(1)[1]
+    is_unpadded = channels <= _MOST_UNPADDED_CHANNELS or channels % 8 != 0
+    is_slow = is_unpadded and workload.precision.variant is Variant.HALF
+    return laws.slow_convolutions.get(plain, 1.0) if is_slow else 1.0
 
 
 def _is_winograd(kernel: Kernel, label: str, use: PeakUse) -> bool:

@@ -225,7 +225,10 @@ def least_bytes(table: KernelTable, rates: Sequence[DeviceRates]) -> FloatArray:
 def _host_s(table: KernelTable, workload: Workload, known: Calibration, gpus: Sequence[GpuSpec]) -> FloatArray:
     if workload.framework is Framework.COMPILE_GRAPHS:
         launched_s = _host_s(table, replace(workload, framework=Framework.COMPILE), known, gpus)
-        return np.minimum(launched_s, _replayed_s(table, known, gpus))
+        launched = table.count * table.launches * (table.path != AttentionPath.UNFUSED)
+        least = [least_times(known, gpu) for gpu in gpus]  # of a CUDA graph's kernels, however small they are
+        replayed_s = [0.0 if least_s is None else launched @ least_s[table.label] for least_s in least]
+        return np.asarray(np.minimum(launched_s, np.array(replayed_s)[:, None]))
     if workload.framework.is_replayed:
         return np.zeros((len(gpus), 1))
     measured = measured_host(known, workload)
@@ -239,13 +242,6 @@ def _host_s(table: KernelTable, workload: Workload, known: Calibration, gpus: Se
     step_s = constants.call_s * table.host_calls + constants.launch_s * launches
     step_s += constants.convolution_s * convolution_calls(table)
     return step_s * slowness
-
-
-def _replayed_s(table: KernelTable, known: Calibration, gpus: Sequence[GpuSpec]) -> FloatArray:
-    """Return how long a CUDA graph takes at least on each GPU, however small its kernels are, [GPU, 1]. [s]"""
-    launched = table.count * table.launches * (table.path != AttentionPath.UNFUSED)
-    least = [least_times(known, gpu) for gpu in gpus]
-    return np.array([0.0 if least_s is None else launched @ least_s[table.label] for least_s in least])[:, None]
 
 
 def _kernel_rates(table: KernelTable, rates: list[DeviceRates], resolved: list[ResolvedConstants]) -> KernelRates:
