@@ -8,7 +8,7 @@ import msgspec
 
 from capplan.core.calibrate.device import DeviceBenchmark
 from capplan.core.latency.calibration import HostCosts
-from capplan.report.procurement.json import REPORT
+from capplan.report.procurement.json import REPORT, SERVING_REPORT
 from capplan.shapes.measurement import FailureDocument, MeasureDocument, MeasurementDocument
 from capplan.shapes.types import (
     AcceptanceDocument,
@@ -42,7 +42,6 @@ from capplan.shapes.types import (
     PipelineValidationDocument,
     PlanDocument,
     PricesDocument,
-    ServingReportDocument,
     SettingsDocument,
     SimulationDocument,
     SweepDocument,
@@ -69,7 +68,7 @@ DOCUMENTS: dict[str, Any] = {
     "llm-memory": LlmMemoryDocument,
     "llm-models": LlmModelsDocument,
     "llm-plan": LlmPlanDocument,
-    "llm-report": ServingReportDocument,
+    "llm-report": SERVING_REPORT.struct,
     "llm-scale": LlmScaleDocument,
     "llm-simulate": SimulationDocument,
     "llm-start": LlmStartDocument,

@@ -1,4 +1,4 @@
-"""The shapes of several models on one fleet, and of the report on serving one model."""
+"""The shapes of several models on one fleet, and of a deployment under a changed assumption."""
 
 from typing import Final
 
@@ -6,11 +6,10 @@ from msgspec import UNSET
 
 from capplan.llm.core.fleet.deployment_plan import DeploymentPlan
 from capplan.llm.core.fleet.gpu_sharing import FleetPart, SharedGpus, SharedPart
-from capplan.llm.core.fleet.money import ServingReport, Variation
+from capplan.llm.core.fleet.money import Variation
 from capplan.llm.core.fleet.shared_fleet import FleetAnswer, SharedFleet
 from capplan.shapes.common import VERSIONED
-from capplan.shapes.llm_plan import LLM_PLAN
-from capplan.shapes.llm_serving import SIMULATION, sharing_of
+from capplan.shapes.llm_serving import sharing_of
 from capplan.shapes.shape import Shape, figure, reads
 
 # fmt: off
@@ -83,15 +82,5 @@ VARIATION: Final = Shape("VariationDocument", Variation, "The recommended deploy
     figure("usd_per_hour", "fit.usd_per_hour"),
     figure("usd_per_million_output_tokens", "fit.usd_per_million_output_tokens"),
     figure("cheapest_then", "best"),
-))
-SERVING_REPORT: Final = Shape("ServingReportDocument", ServingReport, "What `capplan llm report MODEL --load LOAD.yaml -o report.json` writes.", (
-    *VERSIONED,
-    figure("title"),
-    figure("created"),
-    figure("load_file"),
-    figure("command"),
-    figure("plan", LLM_PLAN.at("fleet")),
-    figure("simulation", SIMULATION),
-    figure("sensitivity", VARIATION.at("variations")),
 ))
 # fmt: on

@@ -1,20 +1,24 @@
-"""The shape of one option of a procurement report: a GPU under one term, its fleet, response, power and cost."""
+"""The shapes of a procurement report's rows: options with fleet, response, power and cost, offers, and sources."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import date
 from functools import cached_property
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
+from capplan.core.economics.constraints import ExcludedOffer
 from capplan.core.economics.cost import OwnedCost, RentedCost, break_even, payback_years
-from capplan.core.economics.decide import Answer, Stress
+from capplan.core.economics.decide import Answer, Payback, Stress
 from capplan.core.economics.fleet import FleetOption, concerns_of, violations_of
 from capplan.core.economics.options import ProcurementOption, comes_on_boards, reliability, server_of, slots_of
 from capplan.core.gpus.prices import Price, PurchasePrice, Term
+from capplan.core.gpus.spec import Figure
 from capplan.core.numbers import Interval
 from capplan.core.serving.load import Service
-from capplan.core.serving.response import PCIE, Candidate, HostLimit, PowerCurve, SpeedTier
+from capplan.core.serving.response import PCIE, Candidate, HostLimit, PowerCurve, ResponseCurve, SpeedTier
 from capplan.core.serving.servers import concurrency, months_until_exhausted
-from capplan.shapes.shape import Shape, figure, reads
+from capplan.core.serving.sizing import OperatingPoint, Sizing
+from capplan.shapes.shape import Shape, Typed, figure, reads
 
 if TYPE_CHECKING:
     from capplan.shapes.types import OptionRow
@@ -320,6 +324,58 @@ def _seller(made: FleetOption) -> str | None:
     return rent.provider if rent else purchase.seller if purchase else None
 
 
+_Pick = tuple[Sizing, OperatingPoint, ResponseCurve | None]
+"""A GPU, one way to run it, and its response there, which services have."""
+
+
+def _parallel_rates(pick: _Pick) -> tuple[float, float, float] | None:
+    rates = pick[1].parallel
+    return (rates.alone_per_s, rates.within_per_s, rates.across_per_s) if rates else None
+
+
+def _of_rent(name: str, kind: Any, bought: Any = None) -> Typed:
+    """Return how an attribute of a rent is read; `bought` stands for it where the offer is a purchase."""
+    return reads(kind, lambda offer: getattr(offer.price, name) if isinstance(offer.price, Price) else bought)
+
+
+PICK: Final = Shape("PickRow", _Pick, "What one GPU carries with one largest batch: for the page's choice of batch and load.", (
+    figure("gpu", reads(str, lambda pick: pick[0].gpu)),
+    figure("batch", reads(int, lambda pick: pick[1].largest_batch)),
+    figure("rate_per_gpu_per_s", reads(float, lambda pick: pick[1].rate_per_s)),
+    figure("capacity_per_s", reads(float, lambda pick: pick[2].capacity_per_s if pick[2] else pick[1].rate_per_s)),
+    figure("loads", reads(tuple[float, ...], lambda pick: pick[2].loads if pick[2] else ())),
+    figure("percentiles_s", reads(tuple[float, ...], lambda pick: pick[2].percentiles_s if pick[2] else ())),
+    figure("parallel_rates_per_s", _parallel_rates, default=None),
+))
+PAYBACK: Final = Shape("PaybackRow", Payback, "The best purchase against the best rent; `years` is None where it does not pay off within the years counted.", (
+    figure("bought", "bought.key"),
+    figure("rented", "rented.key"),
+    figure("years"),
+))
+LEFT_OUT: Final = Shape("LeftOutOffer", ExcludedOffer, "An offer that no option rests on, and why. `price_usd` is of one GPU, by the hour for rents. [USD]", (
+    figure("gpu", reads(str, lambda offer: offer.price.gpu)),
+    figure("term", reads(str, lambda offer: offer.price.term.value if isinstance(offer.price, Price) else Term.BUY.value)),
+    figure("provider", reads(str, lambda offer: offer.price.provider if isinstance(offer.price, Price) else offer.price.seller)),
+    figure("region", _of_rent("region", str | None)),
+    figure("instance", _of_rent("instance", str | None)),
+    figure("price_usd", reads(float, lambda offer: offer.price.usd_per_hour if isinstance(offer.price, Price) else offer.price.usd)),
+    figure("price_date", reads(date, lambda offer: offer.price.date)),
+    figure("reason"),
+    figure("instance_gpus", _of_rent("instance_gpus", int, 1), default=1),
+    figure("is_sound", reads(bool, lambda offer, answer: not answer.standards.concerns_of_price(offer.price)), default=False),
+    figure("price_tier", reads(str | None, lambda offer: offer.price.tier.value), default=None),
+    figure("price_date_is", reads(str | None, lambda offer: offer.price.date_is.value), default=None),
+    figure("includes_server", reads(bool, lambda offer: isinstance(offer.price, PurchasePrice) and offer.price.includes_server), default=False),
+    figure("is_marketplace", _of_rent("is_marketplace", bool, bought=False), default=False),
+))
+SPEC_SOURCE: Final = Shape("SpecSource", tuple[str, str, Figure], "Where a GPU's figures were read.", (
+    figure("gpu", reads(str, lambda read: read[0])),
+    figure("field", reads(str, lambda read: read[1])),
+    figure("figure", reads(str, lambda read: read[2].text)),
+    figure("source", reads(str, lambda read: "; ".join(source.title for source in read[2].sources))),
+    figure("retrieved", reads(date | None, lambda read: max((source.retrieved for source in read[2].sources if source.retrieved), default=None))),
+    figure("url", reads(str | None, lambda read: next((source.url for source in read[2].sources if source.url), None)), default=None),
+))
 FLEET_OPTION: Final = Shape("FleetOptionRow", FleetOption, "All services on GPUs of one kind, under one term.", (
     figure("key"),
     figure("gpu"),

@@ -1585,16 +1585,6 @@ class VariationDocument(Struct, frozen=True, kw_only=True):
     usd_per_million_output_tokens: float | None
     cheapest_then: str | None
 
-class ServingReportDocument(Struct, frozen=True, kw_only=True):
-    schema_version: Literal[1]
-    title: str
-    created: str
-    load_file: str
-    command: str
-    plan: LlmPlanDocument
-    simulation: SimulationDocument | None
-    sensitivity: tuple[VariationDocument, ...]
-
 class StartPartDocument(Struct, frozen=True, kw_only=True):
     part: str
     time_s: Interval
@@ -1897,6 +1887,44 @@ class OptionRow(Struct, frozen=True, kw_only=True):
     breakdown_usd: CostBreakdown | None
     payback_years: float | None
     payback_against: str | None
+
+class PickRow(Struct, frozen=True, kw_only=True):
+    gpu: str
+    batch: int
+    rate_per_gpu_per_s: float
+    capacity_per_s: float
+    loads: tuple[float, ...]
+    percentiles_s: tuple[float, ...]
+    parallel_rates_per_s: tuple[float, float, float] | None = ...
+
+class PaybackRow(Struct, frozen=True, kw_only=True):
+    bought: str
+    rented: str
+    years: float | None
+
+class LeftOutOffer(Struct, frozen=True, kw_only=True):
+    gpu: str
+    term: str
+    provider: str
+    region: str | None
+    instance: str | None
+    price_usd: float
+    price_date: datetime.date
+    reason: str
+    instance_gpus: int = ...
+    is_sound: bool = ...
+    price_tier: str | None = ...
+    price_date_is: str | None = ...
+    includes_server: bool = ...
+    is_marketplace: bool = ...
+
+class SpecSource(Struct, frozen=True, kw_only=True):
+    gpu: str
+    field: str
+    figure: str
+    source: str
+    retrieved: datetime.date | None
+    url: str | None = ...
 
 class FleetOptionRow(Struct, frozen=True, kw_only=True):
     key: str

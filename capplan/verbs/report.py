@@ -1,9 +1,8 @@
 """`report`: which GPUs to buy or rent for a load, as a page, PDF, workbook, Markdown, CSV or JSON."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeGuard
 
@@ -15,10 +14,11 @@ from capplan.errors import UsageError
 from capplan.verbs.constraints import ConstraintFields, admitting_as_stated
 from capplan.verbs.llm.ways import MachineStartFields
 from capplan.verbs.pipelines import refuse_options_of_models
-from capplan.verbs.statement.contract import Context, Effort, Outcome, Verb
+from capplan.verbs.statement.contract import Context, Effort, Outcome, Verb, report_files
 from capplan.verbs.statement.fields import (
     MODEL_HELP,
     CurrencyFields,
+    Everything,
     GpuFields,
     InputFields,
     LoadTree,
@@ -29,7 +29,6 @@ from capplan.verbs.statement.fields import (
     Title,
     UtilizationFields,
     batch_sizes,
-    in_answer,
 )
 from capplan.verbs.statement.options import HERE, After, Door, Option, Topic
 
@@ -49,9 +48,6 @@ if TYPE_CHECKING:
     from capplan.specs.load import LoadFile, NamedLoad
     from capplan.specs.prices import Prices
     from capplan.verbs.llm.report import LlmReportQuestion
-
-EXTENSIONS = (".html", ".pdf", ".xlsx", ".md", ".csv", ".json")
-"""The formats of a report, by the extension of the file that it is written to."""
 
 _UP_TO_256 = Batches(choice=BatchChoice.LISTED, sizes=tuple(2**power for power in range(9)))
 
@@ -108,10 +104,7 @@ class ReportQuestion(
         Option(help="What `capplan measure` saved, to compare the estimates with.", metavar="FILE", doors=HERE),
     ] = ()
     title: Title = None
-    everything: Annotated[
-        bool,
-        in_answer("Write every option, estimate and offer into JSON, not the leading options alone.", "--all"),
-    ] = False
+    everything: Everything = False
     wait_for: Annotated[
         str | None,
         Meta(min_length=1, max_length=100),
@@ -460,10 +453,6 @@ def _for_service(question: ReportQuestion) -> ReportQuestion:
     return replace(question, load=None, load_fields=dict(read_load_fields(question.load)))
 
 
-_FILES: Mapping[str, Any] = {
-    extension.removeprefix("."): partial(_written, extension=extension) for extension in EXTENSIONS
-}
-
 REPORT = Verb(
     path="report",
     question=ReportQuestion,
@@ -479,7 +468,7 @@ REPORT = Verb(
     ),
     answer=answer_report,
     effort=Effort.LONG,
-    files_in=_FILES,
+    files_in=report_files(_written),
     outcome=_outcome,
     for_service=_for_service,
     schema="report",

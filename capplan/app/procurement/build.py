@@ -8,13 +8,13 @@ from typing import NamedTuple
 
 from capplan.app.procurement.candidates import candidates_of, speed_tier
 from capplan.app.procurement.wait import WaitFor, wait_or_buy
-from capplan.core.economics.constraints import Constraints, ExcludedOffer, ReportLoad
+from capplan.core.economics.constraints import Constraints, ReportLoad
 from capplan.core.economics.decide import Answer, decide
 from capplan.core.economics.evidence import NO_DRIFT, PriceDrift, Standards
 from capplan.core.economics.fleet import GpuFacts, Owned, ServiceAnswer, decide_fleet
 from capplan.core.gpus.machines import LocalCurrency
 from capplan.core.gpus.mig import mig_profiles
-from capplan.core.gpus.prices import CURRENCY, Price, PurchasePrice, Term
+from capplan.core.gpus.prices import CURRENCY, Price, PurchasePrice
 from capplan.core.gpus.rate_laws import DataParallelLaws
 from capplan.core.gpus.spec import GpuSpec, PeakKind
 from capplan.core.memory.fit import available_memory
@@ -29,19 +29,15 @@ from capplan.report.procurement.fleet import fleet_row
 from capplan.report.procurement.types import (
     AskedModel,
     InfeasibleGpu,
-    LeftOutOffer,
     Measured,
     ModelReport,
-    PaybackRow,
-    PickRow,
     Report,
     Roof,
-    SpecSource,
 )
 from capplan.report.procurement.verdict import make_verdict
 from capplan.shapes.plan import cause, certain_gpus, item_of
-from capplan.shapes.procurement import OPTION, DecidedOption
-from capplan.shapes.types import OptionRow, PlanDocument, PlannedRejection
+from capplan.shapes.procurement import LEFT_OUT, OPTION, PAYBACK, PICK, SPEC_SOURCE, DecidedOption
+from capplan.shapes.types import OptionRow, PickRow, PlanDocument, PlannedRejection, SpecSource
 from capplan.specs.load import LoadFile, NamedLoad
 from capplan.specs.prices import Prices
 from capplan.version import __version__
@@ -291,36 +287,11 @@ def decided_model(
             for gpu in left_out
         ),
         tornado=answer.tornado_bars,
-        payback=PaybackRow(
-            bought=answer.payback.bought.key, rented=answer.payback.rented.key, years=answer.payback.years
-        )
-        if answer.payback
-        else None,
-        left_out=tuple(_left_out(offer, answer.standards) for offer in answer.left_out if offer.price.gpu in held),
+        payback=PAYBACK.document(answer.payback) if answer.payback else None,
+        left_out=tuple(LEFT_OUT.document(offer, answer) for offer in answer.left_out if offer.price.gpu in held),
         service=service,
         demand=answer.demand if service is not None else None,
     )  # fmt: skip
-
-
-def _left_out(offer: ExcludedOffer, standards: Standards) -> LeftOutOffer:
-    price = offer.price
-    rent = price if isinstance(price, Price) else None
-    return LeftOutOffer(
-        gpu=price.gpu,
-        term=rent.term.value if rent else Term.BUY.value,
-        provider=price.provider if isinstance(price, Price) else price.seller,
-        region=rent.region if rent else None,
-        instance=rent.instance if rent else None,
-        price_usd=price.usd_per_hour if isinstance(price, Price) else price.usd,
-        price_date=price.date,
-        reason=offer.reason,
-        instance_gpus=rent.instance_gpus if rent else 1,
-        is_sound=not standards.concerns_of_price(price),
-        price_tier=price.tier.value,
-        price_date_is=price.date_is.value,
-        includes_server=isinstance(price, PurchasePrice) and price.includes_server,
-        is_marketplace=rent is not None and rent.is_marketplace,
-    )
 
 
 def _refusal(rejection: PlannedRejection) -> InfeasibleGpu:
@@ -365,19 +336,8 @@ def _picks(answer: Answer) -> tuple[PickRow, ...]:
     picks = []
     for sizing in answer.case.sizings:
         curves = {curve.largest_batch: curve for curve in sizing.capacity.curves}
-        for operating_point in sizing.capacity.operating_points(limit_s=limit_s):
-            curve, rates = curves.get(operating_point.largest_batch), operating_point.parallel
-            picks.append(
-                PickRow(
-                    gpu=sizing.gpu,
-                    batch=operating_point.largest_batch,
-                    rate_per_gpu_per_s=operating_point.rate_per_s,
-                    capacity_per_s=curve.capacity_per_s if curve else operating_point.rate_per_s,
-                    loads=curve.loads if curve else (),
-                    percentiles_s=curve.percentiles_s if curve else (),
-                    parallel_rates_per_s=(rates.alone_per_s, rates.within_per_s, rates.across_per_s) if rates else None,
-                )
-            )
+        for point in sizing.capacity.operating_points(limit_s=limit_s):
+            picks.append(PICK.document((sizing, point, curves.get(point.largest_batch))))
     return tuple(picks)
 
 
@@ -385,24 +345,12 @@ _SOURCED = {"memory": "memory", "bandwidth": "bandwidth", "usable": "usable memo
 
 
 def _spec_sources(shown: set[str], gpus: Mapping[str, GpuSpec]) -> tuple[SpecSource, ...]:
-    rows = []
-    for gpu in sorted(shown):
-        figures = gpus[gpu].figures if gpu in gpus else {}
-        for name, label in _SOURCED.items():
-            if figure := figures.get(name):
-                titles = "; ".join(source.title for source in figure.sources)
-                days = [source.retrieved for source in figure.sources if source.retrieved]
-                rows.append(
-                    SpecSource(
-                        gpu=gpu,
-                        field=label,
-                        figure=figure.text,
-                        source=titles,
-                        retrieved=max(days, default=None),
-                        url=next((source.url for source in figure.sources if source.url), None),
-                    )
-                )
-    return tuple(rows)
+    return tuple(
+        SPEC_SOURCE.document((gpu, label, found))
+        for gpu in sorted(shown & gpus.keys())
+        for name, label in _SOURCED.items()
+        if (found := gpus[gpu].figures.get(name))
+    )
 
 
 def write_report(

@@ -6,7 +6,7 @@ from datetime import date
 
 from capplan.app.procurement.build import Circumstances, Known, decided_model, whole_report
 from capplan.clock import moment
-from capplan.core.economics.constraints import Constraints, ReportLoad
+from capplan.core.economics.constraints import Constraints, ExcludedOffer, ReportLoad
 from capplan.core.economics.decide import Answer, decide_sized, not_considered
 from capplan.core.economics.evidence import Standards
 from capplan.core.economics.options import Case, Reserve
@@ -33,6 +33,7 @@ from capplan.specs.gpus.load import load_gpus
 from capplan.specs.load import demand_without_load, load_defaults
 from capplan.specs.prices import Prices
 from capplan.specs.rate_laws import load_rate_laws
+from capplan.units import counted
 
 _NO_LIMIT_S = 1e9
 """What stands for the limit of a load without one, far above every time. [s]"""
@@ -137,19 +138,24 @@ class ServedCase:
         refused = not_considered([sizing.capacity.candidate for sizing in sizings], self.standards.constraints)
         left = {each.candidate.gpu for each in refused}
         kept = [sizing for sizing in sizings if sizing.gpu not in left]
+        offered = [(price, self._held(price, fits[price.gpu])) for price in self.prices.hourly if price.gpu in fits]
         answer = decide_sized(
             kept,
             demand=self.demand,
-            rents=[rent for price in self.prices.hourly for rent in self._held(price, fits)],
+            rents=[held for _, held in offered if held is not None],
             purchases=[price for price in self.prices.purchase if price.gpu in fits],
             standards=replace(self.standards, certain_fits=frozenset(fits)),
             reserve=self._reserve(kept, fits),
         )
-        return replace(answer, not_considered=refused)
+        parted = (
+            ExcludedOffer(price=price, reason=_parted(price, fits[price.gpu].sharding.gpus))
+            for price in current_offers(price for price, held in offered if held is None)
+        )
+        return replace(answer, not_considered=refused, left_out=(*answer.left_out, *parted))
 
     def ways_to_pay(self, fit: DeploymentFit) -> tuple[PaymentOption, ...]:
         """Return the cheapest way to pay for a deployment under every term, the cheapest first."""
-        fits, sizing = {fit.gpu: fit}, self._sizing(fit)
+        sizing = self._sizing(fit)
         bought = (price for price in self.prices.purchase if price.gpu == fit.gpu)
         cheapest = min(bought, key=lambda price: (price.tier is PriceTier.HEARSAY, price.usd), default=None)
         lasting = (price for price in current_offers(self.prices.hourly) if price.term in LASTING_TERMS)
@@ -157,9 +163,11 @@ class ServedCase:
             load=self.demand.load,
             money=self.demand.money,
             sizings=(sizing,),
-            rents=tuple(offer for price in lasting for offer in self._held(price, fits)),
+            rents=tuple(
+                held for price in lasting if price.gpu == fit.gpu and (held := self._held(price, fit)) is not None
+            ),
             purchases=() if cheapest is None else (cheapest,),
-            reserve=self._reserve([sizing], fits),
+            reserve=self._reserve([sizing], {fit.gpu: fit}),
         )
         return payment_options(case, output_len=fit.output_len)
 
@@ -171,15 +179,12 @@ class ServedCase:
         }
         return lambda gpu, _slots, _full: factors[gpu]
 
-    def _held(self, price: Price, fits: Mapping[str, DeploymentFit]) -> list[Price]:
-        """Return an offer whose machines hold whole replicas as fast as they were timed; nothing for others."""
-        fit = fits.get(price.gpu)
-        if fit is None:
-            return []
+    def _held(self, price: Price, fit: DeploymentFit) -> Price | None:
+        """Return an offer whose machines hold whole replicas as fast as they were timed; None for others."""
         offer = replace(price, own_network_bytes_per_s=self.search.question.network_bytes_per_s)
         sizes = sorted((fit.sharding.gpus, price.instance_gpus))
         is_held = machines_for(offer.server, fit.sharding, 1, timed=fit.server) is not None
-        return [offer] if is_held and not sizes[1] % sizes[0] else []
+        return offer if is_held and not sizes[1] % sizes[0] else None
 
     def _rate_per_s(self, fit: DeploymentFit) -> float:
         """Return what a replica carries of the load within the limits, with the plan's certainty. [1/s]
@@ -281,6 +286,14 @@ class ServedCase:
             is_untried=fit.is_transferred,
             is_for_desks=spec.segment in (Segment.CONSUMER, Segment.WORKSTATION),
         )
+
+
+def _parted(price: Price, replica_gpus: int) -> str:
+    """Return why replicas do not run on an offer's machines."""
+    machines, replicas = counted(price.instance_gpus, "GPU"), counted(replica_gpus, "GPU")
+    if max(price.instance_gpus, replica_gpus) % min(price.instance_gpus, replica_gpus):
+        return f"machines of {machines} do not hold replicas of {replicas} in whole numbers"
+    return f"replicas of {replicas} across machines of {machines} are slower than they were timed, or do not run"
 
 
 def serving_as_report(served: ServingReport) -> Report:

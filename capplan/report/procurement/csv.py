@@ -27,7 +27,7 @@ def render_report_csv(report: Report) -> str:
     rows = [_fleet_row(fleet, option) for option in fleet.options] if fleet else []
     rows += [
         {
-            "fleet": False, "service": model.service or "", "model": model.plan.model.name,
+            "fleet": False, "service": model.service or "", "model": model.made.model,
             "recommended": option.key == model.verdict.choice and fleet is None,
             "best_alone": option.key == model.verdict.choice and fleet is not None, **_flat(option),
         }

@@ -1,4 +1,4 @@
-"""The report as a document: every value of the report object under its own name, units in the names."""
+"""Reports as documents: every value of the report object under its own name, units in the names."""
 
 from dataclasses import replace
 from typing import Any, Final, Literal, Union
@@ -9,8 +9,13 @@ from capplan.core.economics.constraints import Constraints, NameLists, ReportLoa
 from capplan.core.economics.decide import LEADING, MORE_EXPENSIVE
 from capplan.core.gpus.prices import Term
 from capplan.core.serving.load import Job, OneGpu, Service, TrainingPurchase
+from capplan.llm.core.fleet.money import ServingReport
 from capplan.report.procurement.types import REPORT_SCHEMA_VERSION, ModelReport, Report
 from capplan.shapes.codec import as_tagged, tagged, to_plain
+from capplan.shapes.common import VERSIONED
+from capplan.shapes.llm_fleet import VARIATION
+from capplan.shapes.llm_plan import LLM_PLAN
+from capplan.shapes.llm_serving import SIMULATION
 from capplan.shapes.shape import Shape, figure, reads
 from capplan.shapes.ways import WAYS
 
@@ -64,6 +69,24 @@ REPORT: Final = Shape(
     figure("models", _MODEL),
     figure("fleet"),
 ))  # fmt: skip
+_OF_DECISION = ("verdict", "options", "refusals", "tornado", "payback", "left_out")
+_DECISION: Final = Shape(
+    "ServingDecision", ModelReport, "What to buy or rent for a served model, of all terms and GPUs.", (
+    *(one for one in _MODEL.figures if one.name in _OF_DECISION),
+    figure("demand", _DEMAND.at(reads(ReportLoad, lambda _model, report: report.demand))),
+))  # fmt: skip
+SERVING_REPORT: Final = Shape(
+    "ServingReportDocument", ServingReport,
+    "What `capplan llm report MODEL --load LOAD.yaml -o report.json` writes.", (
+    *VERSIONED,
+    *map(figure, ("title", "created", "load_file", "command")),
+    figure("is_whole", reads(bool, lambda _served, report: report.is_whole),
+           "false: the leading options, and the best deployment of each of their GPUs"),
+    figure("decision", _DECISION.at(reads(ModelReport, lambda _served, report: report.models[0]))),
+    figure("plan", LLM_PLAN.at("fleet")),
+    figure("simulation", SIMULATION),
+    figure("sensitivity", VARIATION.at("variations")),
+))  # fmt: skip
 
 
 def leading(report: Report) -> Report:
@@ -91,18 +114,23 @@ def _leading(model: ModelReport) -> ModelReport:
         if place < LEADING or option.is_leading or option.key in named
     )
     run = {(option.gpu, option.batch) for option in options}
-    gpus = {option.gpu for option in options}
-    fits = tuple(fit for fit in model.plan.fits if (fit.gpu, fit.batch) in run)
+    gpus, plan = {option.gpu for option in options}, model.planned
     return replace(
         model,
-        planned=structs.replace(model.plan, fits=fits),
+        planned=plan and structs.replace(plan, fits=tuple(fit for fit in plan.fits if (fit.gpu, fit.batch) in run)),
         options=options,
         picks=tuple(pick for pick in model.picks if pick.gpu in gpus),
         left_out=tuple(offer for offer in model.left_out if offer.gpu in gpus and offer.reason != MORE_EXPENSIVE),
     )
 
 
-def report_to_json(report: Report) -> dict[str, Any]:
-    """Return a report as plain JSON values."""
-    plain: dict[str, Any] = to_plain(REPORT.document(report))
+def report_to_json(report: Report, served: ServingReport | None = None) -> dict[str, Any]:
+    """Return a report, or that on a served model, as plain JSON values."""
+    document = REPORT.document(report) if served is None else SERVING_REPORT.document(served, report)
+    if served is not None and not report.is_whole:
+        gpus = {option.gpu for option in report.models[0].options}
+        first = {fit.gpu: fit for fit in reversed(document.plan.fits) if fit.gpu in gpus}
+        fits = tuple(fit for fit in document.plan.fits if first.get(fit.gpu) is fit)
+        document = structs.replace(document, plan=structs.replace(document.plan, fits=fits))
+    plain: dict[str, Any] = to_plain(document)
     return plain

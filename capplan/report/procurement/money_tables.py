@@ -9,11 +9,11 @@ from capplan.core.gpus.prices import COMMITMENT_YEARS, LASTING_TERMS, Term
 from capplan.core.serving.load import OneGpu
 from capplan.report.narrow import Grid
 from capplan.report.procurement import figures
-from capplan.report.procurement.types import LeftOutOffer, ModelReport, Report
+from capplan.report.procurement.types import ModelReport, Report
 from capplan.report.render import grid
 from capplan.report.sections import Column, KeyFigure, figure, words
 from capplan.shapes.procurement import is_bought
-from capplan.shapes.types import OptionRow
+from capplan.shapes.types import LeftOutOffer, OptionRow
 from capplan.units import counted
 
 _TERMS = (Term.ON_DEMAND, Term.SPOT, Term.RESERVED_1Y, Term.RESERVED_3Y, Term.BUY)

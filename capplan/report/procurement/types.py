@@ -11,7 +11,15 @@ from capplan.core.economics.uncertainty import TornadoRow
 from capplan.core.gpus.machines import LocalCurrency
 from capplan.core.scaling.answer import ServingWays
 from capplan.report.sections import KeyFigure
-from capplan.shapes.types import FleetOptionRow, OptionRow, PlanDocument
+from capplan.shapes.types import (
+    FleetOptionRow,
+    LeftOutOffer,
+    OptionRow,
+    PaybackRow,
+    PickRow,
+    PlanDocument,
+    SpecSource,
+)  # fmt: skip
 
 REPORT_SCHEMA_VERSION: Final = 6
 
@@ -25,22 +33,6 @@ class InfeasibleGpu:
     batch: int | None
     constraint: str
     reason: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PickRow:
-    """What one GPU carries with one largest batch: for the page's choice of batch and load.
-
-    `parallel_rates_per_s` are those of a training alone, with others of its server, and across servers. [1/s]
-    """
-
-    gpu: str
-    batch: int
-    rate_per_gpu_per_s: float
-    capacity_per_s: float
-    loads: tuple[float, ...]
-    percentiles_s: tuple[float, ...]
-    parallel_rates_per_s: tuple[float, float, float] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,38 +81,6 @@ class Verdict:
     warning: str | None
     cheaper: str | None
     varies: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PaybackRow:
-    """The best purchase against the best rent; `years` is None where it does not pay off within the years counted."""
-
-    bought: str
-    rented: str
-    years: float | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LeftOutOffer:
-    """An offer that no option rests on, and why. `price_usd` is of one GPU, by the hour for rents. [USD]
-
-    `is_sound` is True if nothing speaks against the price itself: its tier, its age, a marketplace.
-    """
-
-    gpu: str
-    term: str
-    provider: str
-    region: str | None
-    instance: str | None
-    price_usd: float
-    price_date: date
-    reason: str
-    instance_gpus: int = 1
-    is_sound: bool = False
-    price_tier: str | None = None
-    price_date_is: str | None = None
-    includes_server: bool = False
-    is_marketplace: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -238,18 +198,6 @@ class FleetRow:
     def option(self, key: str | None) -> FleetOptionRow | None:
         """Return an option by its key."""
         return next((option for option in self.options if option.key == key), None)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SpecSource:
-    """Where a GPU's figures were read."""
-
-    gpu: str
-    field: str
-    figure: str
-    source: str
-    retrieved: date | None
-    url: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

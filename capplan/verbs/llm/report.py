@@ -1,8 +1,7 @@
 """`llm report`: the report on serving a language model under the load of a file."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,8 +10,8 @@ from msgspec import Meta
 from capplan.errors import UsageError
 from capplan.verbs.llm.fields import FilesHereFields, LanguageModelFields, MeasuredRunFields, names_of
 from capplan.verbs.llm.ways import MachineStartFields, StatedWeekFields
-from capplan.verbs.statement.contract import Context, Effort, Outcome, Verb, to_json
-from capplan.verbs.statement.fields import LoadTree, Name, Title
+from capplan.verbs.statement.contract import Context, Effort, Outcome, Verb, report_files
+from capplan.verbs.statement.fields import Everything, LoadTree, Name, Title
 from capplan.verbs.statement.options import HERE, Option, Topic
 
 if TYPE_CHECKING:
@@ -50,6 +49,7 @@ class LlmReportQuestion(LanguageModelFields, _BesideLoad):
         ),
     ] = ()  # fmt: skip
     title: Title = None
+    everything: Everything = False
 
 
 def answer_llm_report(question: LlmReportQuestion, context: Context) -> "ServingReport":
@@ -146,32 +146,13 @@ def _for_service(question: LlmReportQuestion) -> LlmReportQuestion:
     return question if question.load is None else replace(question, load=None, load_fields=_load_tree(question))
 
 
-def _json(answers: "Sequence[ServingReport]", _question: LlmReportQuestion) -> str:
-    from capplan.shapes.llm_fleet import SERVING_REPORT
-
-    return to_json(SERVING_REPORT.document(answers[0]))
-
-
-def _csv(answers: "Sequence[ServingReport]", _question: LlmReportQuestion) -> str:
-    from capplan.report.render import render
-    from capplan.report.sections import Format
-    from capplan.report.text.llm.report import serving_data
-
-    return render(serving_data(answers[0]), Format.CSV)
-
-
-def _page(answers: "Sequence[ServingReport]", _question: LlmReportQuestion, *, extension: str) -> str | bytes:
+def _written(answers: "Sequence[ServingReport]", question: LlmReportQuestion, *, extension: str) -> str | bytes:
     from capplan.app.procurement.serving import serving_as_report
     from capplan.report.procurement.render import render_report
-    from capplan.report.text.llm.report import serving_sections
 
     report = serving_as_report(answers[0])
-    return render_report(report, extension, serving=serving_sections(answers[0]))
+    return render_report(report, extension, everything=question.everything, served=answers[0])
 
-
-_PAGES: dict[str, Callable[..., str | bytes]] = {
-    name: partial(_page, extension=f".{name}") for name in ("html", "pdf", "xlsx", "md")
-}
 
 LLM_REPORT = Verb(
     path="llm report",
@@ -182,7 +163,7 @@ LLM_REPORT = Verb(
     examples=("capplan llm report llama-3.1-70b-instruct --load LOAD.yaml -o report.html -o report.json",),
     answer=answer_llm_report,
     effort=Effort.LONG,
-    files_in={**_PAGES, "csv": _csv, "json": _json},
+    files_in=report_files(_written),
     outcome=lambda report: Outcome(exit_code=int(report.decided.refuses_all)),
     for_service=_for_service,
     schema="llm-report",

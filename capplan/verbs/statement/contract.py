@@ -11,6 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import partial
 from importlib import import_module
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -170,6 +171,11 @@ def drawn_by(*, part: str = "", others: Mapping[str, Layout] = MappingProxyType(
         return files
 
     return draw
+
+
+def report_files(write: Callable[..., str | bytes]) -> "dict[str, Callable[[Sequence[Any], Any], str | bytes]]":
+    """Return the files of a report by their formats; `write` takes the answers, the question and the extension."""
+    return {name: partial(write, extension=f".{name}") for name in ("html", "pdf", "xlsx", "md", "csv", "json")}
 
 
 def _imported(path: str) -> Callable[..., Any]:

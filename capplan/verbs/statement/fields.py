@@ -103,6 +103,9 @@ ModelConfig = Annotated[
     dict[str, Any] | None,
     Option(help="The content of a transformers config.json, in the place of a model's name.", doors=Door.HTTP),
 ]
+Everything = Annotated[
+    bool, in_answer("Write every option, estimate and offer into JSON, not the leading options alone.", "--all")
+]
 Title = Annotated[Text | None, Option(help="Title of the report.", metavar="TEXT", topic=Topic.ANSWER)]
 TORCH = Option(
     help="PyTorch version to answer for; it decides kernels.", flags=("--torch",), metavar="MAJOR.MINOR",

@@ -1,5 +1,6 @@
 """`capplan report MODEL --llm LOAD.yaml` as a user calls it."""
 
+import csv
 import json
 from pathlib import Path
 
@@ -53,7 +54,12 @@ def test_the_report_is_written_in_every_format_from_one_answer(run: Run, load: P
     for text in (html, markdown.read_text()):
         assert best["words"] in text
         assert "limit of TTFT" in html
-    assert len(sheet.read_text().splitlines()) == len(found["plan"]["fits"]) + 1
+    rows, decision = list(csv.DictReader(sheet.open())), found["decision"]
+    assert [row["key"] for row in rows if row["recommended"] == "True"] == [decision["verdict"]["choice"]]
+    assert next(row["gpu"] for row in rows if row["recommended"] == "True") == best["gpu"]
+    assert {option["key"] for option in decision["options"]} <= {row["key"] for row in rows}
+    assert not found["is_whole"]
+    assert len({fit["gpu"] for fit in found["plan"]["fits"]}) == len(found["plan"]["fits"])
     assert pdf.read_bytes().startswith(b"%PDF")
     names = openpyxl.load_workbook(tmp_path / "report.xlsx").sheetnames
     assert {"Decision", "Options", "Cash by year", "Prices"} <= set(names)

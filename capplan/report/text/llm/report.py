@@ -41,12 +41,6 @@ Value = TypeVar("Value")
 _SHOWN = 15
 
 
-def serving_data(report: ServingReport) -> list[Section]:
-    """Return the deployments that carry the load, for a CSV."""
-    plan = report.fleet.plan
-    return [Section([Table(plan_columns(plan), plan.fits)])]
-
-
 def serving_figures(report: ServingReport) -> tuple[KeyFigure, ...]:
     """Return the key figures that only serving has: times of requests, cost of tokens, and how sure they are."""
     best = report.fleet.plan.recommended
