@@ -218,6 +218,11 @@ def read_from(column: Column[Any], read: Callable[[Row], Any]) -> Column[Row]:
     return replace(column, cell=lambda row: column.cell(read(row)), value=lambda row: column.value(read(row)))
 
 
+def people(columns: Sequence[Column[Row]]) -> list[Column[Row]]:
+    """Return the columns that people see."""
+    return [column for column in columns if column.title is not None]
+
+
 def shown_as_data(column: Column[Row]) -> Column[Row]:
     """Return a column of which a CSV has the heading and the texts that people see."""
     return replace(column, name=column.title, value=column.cell)

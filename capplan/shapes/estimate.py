@@ -14,7 +14,7 @@ from capplan.core.power import StepEnergy
 from capplan.shapes.common import torch_version
 from capplan.shapes.plan import ends_words
 from capplan.shapes.shape import CSV, Shape, Typed, column, ends_of, figure, reads
-from capplan.units import format_joules, format_rate, format_seconds, format_watts
+from capplan.units import format_flops, format_fraction, format_joules, format_rate, format_seconds, format_watts
 
 if TYPE_CHECKING:
     from capplan.shapes.types import EstimateDocument
@@ -58,6 +58,12 @@ def _limited_by(point: MeteredPoint) -> str:
 
 
 _MOST_LISTED = 20
+_IN_CACHE = 0.005
+"""Below this share of its time a bound says nothing: the data stay in the L2 cache, whose rate nobody prints."""
+
+
+def _of_bound(efficiency_fraction: float) -> str:
+    return "in L2" if efficiency_fraction < _IN_CACHE else format_fraction(efficiency_fraction)
 
 
 def _costliest(kind: Any, name: str) -> Typed:
@@ -82,25 +88,27 @@ CURVE_POINT: Final = Shape("CurvePoint", MeteredPoint, "The estimate at one batc
     figure("limited_by", _limited_by, show=column("limited by").alone()),
 ))
 KERNEL: Final = Shape("KernelDocument", KernelShare, "One kernel of a step, in all its runs.", (
-    figure("name"),
-    figure("class", "label"),
+    figure("name", show=column("kernel")),
+    figure("class", "label", show=column("class", rank=1)),
     figure("operands", "shapes"),
-    figure("runs", "calls"),
-    figure("time_s"),
-    figure("share_fraction", meaning=_SHARE),
-    figure("bound_by", "binding"),
-    figure("efficiency_fraction"),
+    figure("runs", "calls", show=column("runs", rank=1)),
+    figure("time_s", show=column("time", format_seconds)),
+    figure("share_fraction", meaning=_SHARE, show=column("share", format_fraction)),
+    figure("bound_by", "binding", show=column("bound by")),
+    figure("efficiency_fraction", show=column("of bound", _of_bound)),
+    figure("work", reads(str, lambda kernel: kernel.shapes + (f" ({format_flops(kernel.flops)})" if kernel.flops else "")),
+        show=column("operands").alone()),
     figure("flops"),
     figure("least_flops", meaning="FLOPs that the bound counts: fewer than flops where Winograd's algorithm may run"),
     figure("bytes", "traffic_bytes"),
     figure("bound_s"),
 ))
 MODULE: Final = Shape("ModuleDocument", ModuleShare, "One module of the model and the device time of the kernels that it launches itself.", (
-    figure("path"),
-    figure("kernels", "calls"),
-    figure("time_s"),
-    figure("share_fraction", meaning=_SHARE),
-    figure("bound_by", "binding"),
+    figure("path", show=column("module")),
+    figure("kernels", "calls", show=column("kernels")),
+    figure("time_s", show=column("time", format_seconds)),
+    figure("share_fraction", meaning=_SHARE, show=column("share", format_fraction)),
+    figure("bound_by", "binding", show=column("bound by")),
 ))
 CLASSIC_BOUND: Final = Shape("ClassicBoundDocument", ClassicBound, "The step as one kernel, by the same rule as the bounds of the curve, which are never below it.", (
     figure("flops"),

@@ -16,7 +16,7 @@ from capplan.llm.core.simulation.load_answer import LoadAnswer, Simulation
 from capplan.shapes.common import VERSIONED
 from capplan.shapes.llm_scale import SCALE
 from capplan.shapes.shape import CSV, AnswerFigure, Shape, Typed, column, ends_of, figure, itself, reads
-from capplan.units import format_joules, format_watts
+from capplan.units import format_fraction, format_joules, format_rate, format_seconds, format_watts
 
 
 def sharing_of(path: str, meaning: str | Meta = "") -> tuple[AnswerFigure, ...]:
@@ -46,6 +46,19 @@ def _always(words: str) -> Typed:
 
 def _overall(metric: Metric | EnergyMetric) -> Typed:
     return reads(Accuracy | None, lambda overall: overall[metric])
+
+
+_TIMES = (
+    ("ttft", "mean", "TTFT mean", 0), ("ttft", "p50", "p50", 0), ("ttft", "p90", "p90", 0), ("ttft", "p99", "p99", 0),
+    ("tpot", "mean", "TPOT mean", 0), ("tpot", "p99", "p99", 0), ("itl", "p50", "ITL p50", 2),
+    ("itl", "p99", "ITL p99", 1), ("e2e", "mean", "E2E mean", 0), ("e2e", "p99", "p99", 0),
+)  # fmt: skip
+"""The times of simulated requests that tables show: of what, which figure, the heading, and the column's rank."""
+
+
+def _open_load(load: LoadAnswer, simulation: Simulation) -> float | None:
+    """Return the share of what saturates a replica; None for clients that wait for answers."""
+    return simulation.load_fraction(load) if load.clients is None else None
 
 
 def _elastic(simulation: Simulation) -> ElasticAnswer | None:
@@ -141,27 +154,32 @@ ESTIMATE: Final = Shape("LlmEstimateDocument", ServingEstimate, "What `capplan l
     figure("notes"),
 ))
 LOAD: Final = Shape("LoadAnswerDocument", LoadAnswer, "One replica under a load; `concurrency` is null for an open load, `label` names the part of a day.", (
-    figure("label", reads(str | None, lambda load: load.label or None)),
-    figure("rate_per_s"),
-    figure("concurrency", "clients"),
+    figure("label", reads(str | None, lambda load: load.label or None), show=column("hours")),
+    figure("rate_per_s", show=column("req/s", "{:.3g}".format)),
+    figure("concurrency", "clients", show=column("clients")),
     figure("load_fraction", reads(float, lambda load, simulation: simulation.load_fraction(load))),
+    figure("open_load_fraction", _open_load, show=column("load", format_fraction).alone()),
+    *(figure(title, f"{time}_s.{end}", show=column(title, format_seconds, rank=rank).alone())
+        for time, end, title, rank in _TIMES),
     figure("requests"),
     figure("ttft_s"),
     figure("tpot_s"),
     figure("itl_s"),
     figure("e2e_s"),
     figure("inclusive_tpot_s"),
-    figure("output_tokens_per_s"),
-    figure("output_tokens_per_s_per_gpu", reads(float, lambda load, simulation: load.output_tokens_per_s / simulation.gpus)),
-    figure("output_tokens_per_s_per_user"),
+    figure("output_tokens_per_s", show=column("tokens/s", format_rate)),
+    figure("output_tokens_per_s_per_gpu", reads(float, lambda load, simulation: load.output_tokens_per_s / simulation.gpus),
+        show=column("per GPU", format_rate, rank=3)),
+    figure("output_tokens_per_s_per_user", show=column("per user", format_rate, rank=3)),
     figure("input_tokens_per_s"),
-    figure("goodput_fraction"),
+    figure("goodput_fraction", show=column("within limits", format_fraction)),
     figure("goodput_per_s"),
     figure("mean_running"),
     figure("busy_fraction"),
     figure("cached_fraction"),
-    figure("preemptions"),
+    figure("preemptions", show=column("preempted", lambda count: str(count) if count else "")),
     figure("keeps_up"),
+    figure("is_steady", reads(str, lambda load: "yes" if load.keeps_up else "no"), show=column("keeps up").alone()),
     *metered("energy", "of the replica's GPUs, idle time included"),
 ))
 DEFINITIONS: Final = Shape("Definitions", Simulation, "What the figures of a simulation mean.", tuple(

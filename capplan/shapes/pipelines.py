@@ -8,8 +8,9 @@ from capplan.core.numbers import Interval
 from capplan.core.pipelines.measured import Judged, JudgedPipeline, PipelineCell, PipelineValidation
 from capplan.core.pipelines.prepared import PipelineMemory, PipelineMemoryOn
 from capplan.shapes.common import VERSIONED, in_words
-from capplan.shapes.plan import PIPELINE
-from capplan.shapes.shape import CSV, Shape, Show, Typed, figure, itself, reads
+from capplan.shapes.plan import OFFLOAD_WORDS, PIPELINE
+from capplan.shapes.shape import CSV, Shape, Typed, column, figure, itself, reads
+from capplan.units import format_bytes, format_fraction, format_seconds
 
 
 def _named(place: int) -> Typed:
@@ -26,29 +27,30 @@ def _per_repetition(name: str) -> Typed:
 
 # fmt: off
 ERRORS: Final = Shape("PipelineErrors", PipelineCell, "The errors of rows that belong together.", (
-    figure("pipeline", _named(0), show=CSV),
-    figure("gpu", _named(1), show=CSV),
-    figure("shared", _named(2), "one GPU or several GPUs", Show(csv=("on=expected",))),
-    figure("metric", meaning="power_w is estimated at the measured time, the others from the pipeline alone", show=CSV),
-    figure("rows", "errors.count", show=CSV),
-    figure("median_error_fraction", "errors.median", show=CSV),
-    figure("p90_error_fraction", "errors.p90", show=CSV),
-    figure("bias", "errors.bias", "median of estimated over measured", CSV),
-    figure("coverage_fraction", "coverage", "rows whose measurement lies in the interval", CSV),
+    figure("pipeline", _named(0), show=column("pipeline", csv="expected")),
+    figure("gpu", _named(1), show=column("gpu", csv="expected")),
+    figure("shared", _named(2), "one GPU or several GPUs", column("on", csv="on=expected")),
+    figure("metric", meaning="power_w is estimated at the measured time, the others from the pipeline alone",
+        show=column("metric", csv="expected")),
+    figure("rows", "errors.count", show=column("rows", csv="expected")),
+    figure("median_error_fraction", "errors.median", show=column("median", format_fraction, csv="expected")),
+    figure("p90_error_fraction", "errors.p90", show=column("p90", format_fraction, csv="expected")),
+    figure("bias", "errors.bias", "median of estimated over measured", column("bias", "{:.3f}".format, csv="expected")),
+    figure("coverage_fraction", "coverage", "rows whose measurement lies in the interval", column("coverage", format_fraction, csv="expected")),
 ))
 JUDGED_ENERGY: Final = Shape("JudgedEnergyDocument", Judged, "Power or energy of a row and its estimate. [W or J]", (
     figure("measured"),
     figure("predicted", "estimated"),
 ))
 JUDGED_ROW: Final = Shape("JudgedPipelineRow", JudgedPipeline, "A row and its estimate. [s]", (
-    figure("row", "measured.line"),
-    figure("pipeline", "measured.pipeline"),
-    figure("gpu", "measured.gpu"),
-    figure("ulysses", "measured.degrees.ulysses"),
-    figure("ring", "measured.degrees.ring"),
-    figure("batch", "measured.batch"),
-    figure("measured_s", "measured.latency_s"),
-    figure("predicted_s", "latency_s"),
+    figure("row", "measured.line", show=column("row")),
+    figure("pipeline", "measured.pipeline", show=column("pipeline")),
+    figure("gpu", "measured.gpu", show=column("gpu")),
+    figure("ulysses", "measured.degrees.ulysses", show=column("ulysses")),
+    figure("ring", "measured.degrees.ring", show=column("ring")),
+    figure("batch", "measured.batch", show=column("batch")),
+    figure("measured_s", "measured.latency_s", show=column("measured", format_seconds)),
+    figure("predicted_s", "latency_s", show=column("estimated", format_seconds)),
     figure("energy", JUDGED_ENERGY, "where the row states power or energy", default={}),
 ))
 VALIDATION: Final = Shape("PipelineValidationDocument", PipelineValidation, "What `capplan validate --format json` writes for measured pipelines.", (
@@ -58,18 +60,20 @@ VALIDATION: Final = Shape("PipelineValidationDocument", PipelineValidation, "Wha
     figure("skipped", meaning="why rows were left out, with how many"),
 ))
 PLACED_MEMORY: Final = Shape("PlacedMemory", PipelineMemoryOn, "A pipeline's memory with its waiting weights in one place, on one GPU. [bytes]", (
-    figure("gpu", "gpu.id", "null: an unknown GPU", CSV),
-    figure("offload", in_words("offload"), "none, model, streamed or sequential", CSV),
+    figure("gpu", "gpu.id", "null: an unknown GPU", column("GPU", csv="expected", unknown="any")),
+    figure("offload", in_words("offload"), "none, model, streamed or sequential",
+        column("weights", OFFLOAD_WORDS.__getitem__, csv="expected")),
     figure("batch", "worst.batch", show=CSV.alone()),
     figure("peak_allocated_bytes", "worst.peak_allocated_bytes", show=CSV),
     figure("peak_reserved_bytes", "worst.peak_reserved_bytes", show=CSV),
-    figure("total_bytes", "worst.total_bytes", "what nvidia-smi would show for the process", Show(csv=("low", "expected", "high"))),
+    figure("total_bytes", "worst.total_bytes", "what nvidia-smi would show for the process",
+        column("needs", format_bytes, csv="low expected high")),
     figure("parts", reads(dict[str, Interval], lambda place: {part.name: part.size_bytes for part in place.worst.all_parts}), "what the worst moment holds"),
     figure("moments", reads(dict[str, Interval], lambda place: {moment.part: moment.memory.total_bytes for moment in place.moments}), "the process while each part runs"),
     figure("peak_module", "worst.peak_module"),
-    figure("available_bytes", default=None),
-    figure("status", show=CSV, default=None),
-    figure("max_batch", show=CSV, default=None),
+    figure("available_bytes", show=column("may be filled", format_bytes), default=None),
+    figure("status", show=column("fits", csv="expected"), default=None),
+    figure("max_batch", show=column("largest batch", "{:,}".format, csv="expected"), default=None),
 ))
 MEMORY: Final = Shape("PipelineMemoryDocument", PipelineMemory, "What `capplan memory --format json` writes for a pipeline.", (
     *VERSIONED,

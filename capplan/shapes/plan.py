@@ -30,6 +30,7 @@ from capplan.shapes.shape import CSV, NOWHERE, Shape, View, column, ends_of, fig
 from capplan.shapes.ways import WAYS
 from capplan.units import (
     format_bytes,
+    format_flops,
     format_fraction,
     format_joules,
     format_rate,
@@ -109,22 +110,23 @@ RENT: Final = Shape("RentDocument", Fit, "The dated offer of machines that are r
         "the machines an hour in the currency asked for", default=None),
 ))
 PART: Final = Shape("PlannedPart", PartTime, "A part's share of a batch of items on one GPU.", (
-    figure("name"),
-    figure("times", meaning="how often it runs for the batch"),
-    figure("compute_s", meaning="all its runs"),
-    figure("moving_s", meaning="its weights between the host and the GPU"),
-    figure("peak_bytes", meaning="the process while it runs; 0 on a CPU"),
+    figure("name", show=column("part")),
+    figure("times", meaning="how often it runs for the batch", show=column("runs", "{:g}".format)),
+    figure("compute_s", meaning="all its runs", show=column("time", format_seconds)),
+    figure("moving_s", meaning="its weights between the host and the GPU",
+        show=column("moving weights", lambda time_s: format_seconds(time_s) if time_s else "")),
+    figure("peak_bytes", meaning="the process while it runs; 0 on a CPU", show=column("memory", format_bytes)),
     figure("start_s", meaning="when its first run starts", default=0.0),
     figure("on", meaning="gpu, stream, another or a CPU", default="gpu"),
     figure("offload", meaning="none, model, streamed or sequential", default="none"),
 ))
 PIPELINE_PART: Final = Shape("PipelinePart", PartFacts, "A part of a pipeline on any GPU.", (
-    figure("name"),
-    figure("class", "class_name"),
-    figure("params", "parameter_count"),
-    figure("weight_bytes"),
-    figure("times", meaning="how often it runs for a batch of one item"),
-    figure("flops_per_item"),
+    figure("name", show=column("part")),
+    figure("class", "class_name", show=column("class")),
+    figure("params", "parameter_count", show=column("parameters", "{:,}".format)),
+    figure("weight_bytes", show=column("weights", format_bytes)),
+    figure("times", meaning="how often it runs for a batch of one item", show=column("runs", "{:g}".format)),
+    figure("flops_per_item", show=column("FLOPs per item", format_flops)),
 ))
 PIPELINE: Final = Shape("PlannedPipeline", PipelineFacts, "What a pipeline makes; samples of the plan are its items.", (
     figure("item"),

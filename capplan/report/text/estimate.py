@@ -11,7 +11,6 @@ from capplan.core.latency.breakdown import (
     UNIT_NAMES,
     ClassicBound,
     KernelShare,
-    ModuleShare,
     StepBreakdown,
     UnitWork,
 )
@@ -33,7 +32,7 @@ from capplan.report.sections import (
     shape_data,
     words,
 )
-from capplan.shapes.estimate import CURVE_POINT, MeteredPoint, metered_curve
+from capplan.shapes.estimate import CURVE_POINT, KERNEL, MODULE, MeteredPoint, metered_curve
 from capplan.shapes.plan import ends_words
 from capplan.units import (
     format_bytes,
@@ -93,12 +92,13 @@ def _section(report: EstimateReport, *, top: int, explain: bool, calibration: Ca
     ]
     blocks += _advice_blocks(report)
     if top:
+        kernels, modules = breakdown.kernels[:top], breakdown.modules[:top]
         blocks.append(Lines([f"costliest kernels at batch {breakdown.batch}"]))
-        blocks.append(Table(_KERNELS, breakdown.kernels[:top], is_attached=True))
-        if any(kernel.efficiency_fraction > 1 for kernel in breakdown.kernels[:top]):
+        blocks.append(Table(shape_columns(KERNEL, kernels, order=_KERNELS), kernels, is_attached=True))
+        if any(kernel.efficiency_fraction > 1 for kernel in kernels):
             blocks.append(Lines(_OVER_BOUND))
         blocks.append(Lines([f"costliest modules at batch {breakdown.batch}"]))
-        blocks.append(Table(_MODULES, breakdown.modules[:top], is_attached=True))
+        blocks.append(Table(shape_columns(MODULE, modules, order=_MODULES), modules, is_attached=True))
     if explain:
         blocks.append(Lines(explain_classic_bound(report.classic, breakdown.gpu)))
         blocks.append(Lines(explain_latency(breakdown, last, calibration=calibration)))
@@ -128,31 +128,9 @@ def _cost(advice: SpeedAdvice) -> str:
     return f", USD {advice.usd_per_million_samples:.3g} per million samples{now}"
 
 
-_IN_CACHE = 0.005
-"""Below this share of its time a bound says nothing: the data stay in the L2 cache, whose rate nobody prints."""
-
-
-def _of_bound(efficiency_fraction: float) -> str:
-    return "in L2" if efficiency_fraction < _IN_CACHE else format_fraction(efficiency_fraction)
-
-
-_KERNELS: tuple[Column[KernelShare], ...] = (
-    figure("share", lambda kernel: kernel.share_fraction, format_fraction),
-    figure("time", lambda kernel: kernel.time_s, format_seconds),
-    figure("runs", lambda kernel: kernel.calls, rank=1),
-    words("kernel", lambda kernel: kernel.name),
-    words("class", lambda kernel: kernel.label, rank=1),
-    words("bound by", lambda kernel: kernel.binding.value),
-    figure("of bound", lambda kernel: kernel.efficiency_fraction, _of_bound),
-    words("operands", lambda kernel: kernel.shapes + (f" ({format_flops(kernel.flops)})" if kernel.flops else "")),
-)
-_MODULES: tuple[Column[ModuleShare], ...] = (
-    figure("share", lambda module: module.share_fraction, format_fraction),
-    figure("time", lambda module: module.time_s, format_seconds),
-    figure("kernels", lambda module: module.calls),
-    words("module", lambda module: module.path),
-    words("bound by", lambda module: module.binding.value),
-)
+_KERNELS = ("share_fraction", "time_s", "runs", "name", "class")
+_MODULES = ("share_fraction", "time_s", "kernels", "path")
+"""Columns that stand in this order, in front of others."""
 Value = TypeVar("Value")
 
 

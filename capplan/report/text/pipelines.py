@@ -3,15 +3,14 @@
 from collections.abc import Sequence
 
 from capplan.core.memory.types import MemoryPart
-from capplan.core.pipelines.measured import JudgedPipeline, PipelineCell, PipelineValidation
-from capplan.core.pipelines.prepared import PipelineMemory, PipelineMemoryOn, PipelineMoment
+from capplan.core.pipelines.measured import PipelineValidation
+from capplan.core.pipelines.prepared import PipelineMemory, PipelineMoment
 from capplan.core.pipelines.types import ON_ANOTHER, ON_GPU, ON_STREAM
 from capplan.core.plan.types import (
     CRITERION_WORDS,
     ConditionEffect,
     Criterion,
     Fit,
-    PartFacts,
     PartTime,
     PipelineFacts,
     Plan,
@@ -43,8 +42,17 @@ from capplan.report.text.answer import (
     price_days,
 )
 from capplan.report.text.styled import fold_line, styled_table
-from capplan.shapes.pipelines import ERRORS, PLACED_MEMORY
-from capplan.shapes.plan import FIT, OFFLOAD_WORDS, item_seconds, item_time, usd_per_thousand, weights_place
+from capplan.shapes.pipelines import ERRORS, JUDGED_ROW, PLACED_MEMORY
+from capplan.shapes.plan import (
+    FIT,
+    OFFLOAD_WORDS,
+    PART,
+    PIPELINE_PART,
+    item_seconds,
+    item_time,
+    usd_per_thousand,
+    weights_place,
+)
 from capplan.shapes.shape import View
 from capplan.units import (
     format_bytes,
@@ -229,31 +237,14 @@ def pipeline_blocks(plan: Plan) -> list[Block]:
     facts, best = _facts(plan), plan.best()
     blocks: list[Block] = [
         Lines([f"{facts.item}: " + ", ".join(f"{name} {value:g}" for name, value in facts.parameters.items())]),
-        Table(PART_FACTS, facts.parts, is_attached=True),
+        Table(shape_columns(PIPELINE_PART, facts.parts), facts.parts, is_attached=True),
     ]
     if best is not None and best.parts:
         total = sum(part.total_s for part in best.parts) or 1.0
         share: Column[PartTime] = figure("share", lambda part: part.total_s / total, format_fraction)
         where = f"on {best.gpu.id} at batch {best.batch}, weights {OFFLOAD_WORDS[best.offload]}:"
-        blocks += [Lines([where]), Table([*_PART_TIMES, share], best.parts, is_attached=True)]
+        blocks += [Lines([where]), Table([*shape_columns(PART, best.parts), share], best.parts, is_attached=True)]
     return blocks
-
-
-PART_FACTS: tuple[Column[PartFacts], ...] = (
-    words("part", lambda part: part.name),
-    words("class", lambda part: part.class_name),
-    figure("parameters", lambda part: part.parameter_count, "{:,}".format),
-    figure("weights", lambda part: part.weight_bytes, format_bytes),
-    figure("runs", lambda part: part.times, "{:g}".format),
-    figure("FLOPs per item", lambda part: part.flops_per_item, format_flops),
-)
-_PART_TIMES: tuple[Column[PartTime], ...] = (
-    words("part", lambda part: part.name),
-    figure("runs", lambda part: part.times, "{:g}".format),
-    figure("time", lambda part: part.compute_s, format_seconds),
-    figure("moving weights", lambda part: part.moving_s or None, format_seconds),
-    figure("memory", lambda part: part.peak_bytes, format_bytes),
-)
 
 
 def pipeline_memory_sections(answer: PipelineMemory) -> list[Section]:
@@ -264,24 +255,16 @@ def pipeline_memory_sections(answer: PipelineMemory) -> list[Section]:
     weights = OFFLOAD_WORDS[first.offload.value]
     blocks: list[Block] = [
         Lines([f"{answer.name}, batch {answer.batch}{where}: {total}, weights {weights}, at its worst in {moment}"]),
-        Table(_PLACE_COLUMNS, answer.places),
+        Table(shape_columns(PLACED_MEMORY, answer.places), answer.places),
         Lines([f"while a part runs{where}, weights {weights}:"]),
         Table(_MOMENTS, first.moments, is_attached=True),
         Lines(["the worst moment:"]),
         Table(_MEMORY_PARTS, first.worst.all_parts, is_attached=True),
-        Table(PART_FACTS, answer.facts.parts),
+        Table(shape_columns(PIPELINE_PART, answer.facts.parts), answer.facts.parts),
     ]
     return [Section(blocks), Section([Table(shape_data(PLACED_MEMORY, answer.places, whole=answer), answer.places)])]
 
 
-_PLACE_COLUMNS: tuple[Column[PipelineMemoryOn], ...] = (
-    words("GPU", lambda place: place.gpu.id if place.gpu else "any"),
-    words("weights", lambda place: OFFLOAD_WORDS[place.offload.value]),
-    figure("needs", lambda place: place.worst.total_bytes.expected, format_bytes),
-    figure("may be filled", lambda place: place.available_bytes, format_bytes),
-    words("fits", lambda place: place.status.value if place.status else ""),
-    figure("largest batch", lambda place: place.max_batch, "{:,}".format),
-)
 _MOMENTS: tuple[Column[PipelineMoment], ...] = (
     words("part", lambda moment: moment.part),
     figure("allocated", lambda moment: moment.memory.peak_allocated_bytes.expected, format_bytes),
@@ -299,33 +282,10 @@ _MEMORY_PARTS: tuple[Column[MemoryPart], ...] = (
 def pipeline_validation_sections(validation: PipelineValidation, *, worst: int) -> list[Section]:
     """Return the errors of estimates of pipelines by cell, and the worst rows."""
     cells = validation.cells()
-    blocks: list[Block] = [Table(_CELLS, cells)]
+    blocks: list[Block] = [Table(shape_columns(ERRORS, cells), cells)]
     if worst and validation.rows:
         ranked = sorted(validation.rows, key=lambda row: -abs(row.log_error))[:worst]
-        blocks += [Lines(["worst rows"]), Table(_WORST, ranked)]
+        blocks += [Lines(["worst rows"]), Table(shape_columns(JUDGED_ROW, ranked), ranked)]
     if validation.skipped:
         blocks.append(Lines([f"{count} rows skipped: {reason}" for reason, count in validation.skipped.items()]))
     return [Section(blocks), Section([Table(shape_data(ERRORS, cells, whole=validation), cells)])]
-
-
-_CELLS: tuple[Column[PipelineCell], ...] = (
-    words("pipeline", lambda cell: cell.name[0]),
-    words("gpu", lambda cell: cell.name[1]),
-    words("on", lambda cell: cell.name[2]),
-    words("metric", lambda cell: cell.metric.value),
-    figure("rows", lambda cell: cell.errors.count),
-    figure("median", lambda cell: cell.errors.median, format_fraction),
-    figure("p90", lambda cell: cell.errors.p90, format_fraction),
-    figure("bias", lambda cell: cell.errors.bias, "{:.3f}".format),
-    figure("coverage", lambda cell: cell.coverage, format_fraction),
-)
-_WORST: tuple[Column[JudgedPipeline], ...] = (
-    figure("row", lambda row: row.measured.line),
-    words("pipeline", lambda row: row.measured.pipeline),
-    words("gpu", lambda row: row.measured.gpu),
-    figure("ulysses", lambda row: row.measured.degrees.ulysses),
-    figure("ring", lambda row: row.measured.degrees.ring),
-    figure("batch", lambda row: row.measured.batch),
-    figure("measured", lambda row: row.measured.latency_s, format_seconds),
-    figure("estimated", lambda row: row.latency_s.expected, format_seconds),
-)

@@ -54,7 +54,7 @@ def test_the_report_is_written_in_every_format_from_one_answer(run: Run, load: P
     for text in (html, markdown.read_text()):
         assert best["words"] in text
         assert "limit of TTFT" in html
-    rows, decision = list(csv.DictReader(sheet.open())), found["decision"]
+    rows, decision = list(csv.DictReader(sheet.read_text().splitlines())), found["decision"]
     assert [row["key"] for row in rows if row["recommended"] == "True"] == [decision["verdict"]["choice"]]
     assert next(row["gpu"] for row in rows if row["recommended"] == "True") == best["gpu"]
     assert {option["key"] for option in decision["options"]} <= {row["key"] for row in rows}

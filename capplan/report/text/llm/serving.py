@@ -5,10 +5,11 @@ from collections.abc import Callable, Sequence
 
 from capplan.core.numbers import Interval
 from capplan.llm.core.elastic.answer import ElasticSimulation
+from capplan.llm.core.measured import ErrorSummary
 from capplan.llm.core.serving.accuracy import Accuracy, CellAccuracy, ServingValidation
 from capplan.llm.core.serving.energy import ServingEnergy
 from capplan.llm.core.serving.estimate import ServingEstimate, ServingPoint, StepPart, total_s
-from capplan.llm.core.simulation.load_answer import LoadAnswer, Percentiles, Simulation
+from capplan.llm.core.simulation.load_answer import LoadAnswer, Simulation
 from capplan.report.charts.look import Drawing
 from capplan.report.charts.series import Axes, Series, series_chart
 from capplan.report.sections import (
@@ -21,6 +22,7 @@ from capplan.report.sections import (
     Table,
     data,
     figure,
+    people,
     shape_columns,
     shape_data,
     shown_as_data,
@@ -181,8 +183,8 @@ def llm_validation_sections(validation: ServingValidation, *, by: Sequence[str])
 
     keys = [*map(key, by), words("metric", lambda cell: str(cell.metric), name="metric")]
     blocks: list[Block] = [
-        Table([metric, *_accuracy_columns(lambda row: row[1])], overall),
-        Table([*keys, *_accuracy_columns(lambda cell: cell.accuracy), *_accuracy_data()], cells),
+        Table([metric, *people(_ranked_columns(lambda row: row[1]))], overall),
+        Table([*keys, *_ranked_columns(lambda cell: cell.accuracy)], cells),
     ]
     return [Section([*blocks, *skipped_blocks([row.reason for row in validation.skipped])])]
 
@@ -199,7 +201,13 @@ def skipped_blocks(reasons: Sequence[str]) -> list[Block]:
     return [lines, Table(columns, Counter(reasons).most_common(_MOST_REASONS))]
 
 
-def _accuracy_columns(accuracy: Callable[[Row], Accuracy]) -> list[Column[Row]]:
+def accuracy_columns(accuracy: Callable[[Row], ErrorSummary]) -> list[Column[Row]]:
+    """Return the columns of errors, for people and, with six digits, for programs."""
+
+    def rounded(name: str) -> Column[Row]:
+        return data(name, lambda row: f"{getattr(accuracy(row), name):.6g}")
+
+    n: Column[Row] = data("n", lambda row: accuracy(row).n)
     return [
         figure("n", lambda row: accuracy(row).n),
         figure("median", lambda row: accuracy(row).mdape, format_fraction),
@@ -207,21 +215,24 @@ def _accuracy_columns(accuracy: Callable[[Row], Accuracy]) -> list[Column[Row]]:
         figure("bias", lambda row: accuracy(row).bias, "{:.2f}".format),
         figure("coverage", lambda row: accuracy(row).coverage, format_fraction),
         figure("high/low", lambda row: accuracy(row).width, "{:.2f}".format),
-        figure("spearman", lambda row: accuracy(row).spearman, "{:.3f}".format),
-        figure("within 2×", lambda row: accuracy(row).within_factor_two, format_fraction),
+        n,
+        *map(rounded, ("mdape", "p90", "bias", "coverage", "width")),
     ]
 
 
-def _accuracy_data() -> list[Column[CellAccuracy]]:
-    def rounded(name: str) -> Column[CellAccuracy]:
-        def value(cell: CellAccuracy) -> str | None:
-            found = getattr(cell.accuracy, name)
-            return None if found is None else f"{found:.6g}"
+def _ranked_columns(accuracy: Callable[[Row], Accuracy]) -> list[Column[Row]]:
+    """Return the columns of errors, with how well values are ranked."""
 
-        return data(name, value)
+    def spearman(row: Row) -> str | None:
+        found = accuracy(row).spearman
+        return None if found is None else f"{found:.6g}"
 
-    n: Column[CellAccuracy] = data("n", lambda cell: cell.accuracy.n)
-    return [n, *map(rounded, ("mdape", "p90", "bias", "coverage", "width", "spearman"))]
+    return [
+        *accuracy_columns(accuracy),
+        figure("spearman", lambda row: accuracy(row).spearman, "{:.3f}".format),
+        figure("within 2×", lambda row: accuracy(row).within_factor_two, format_fraction),
+        data("spearman", spearman),
+    ]
 
 
 _NEAR = 0.85
@@ -270,37 +281,8 @@ def saturation_line(simulation: Simulation) -> str:
 
 def load_columns(simulation: Simulation) -> list[Column[LoadAnswer]]:
     """Return the columns of simulated loads; those without values are left out."""
-
-    def time(
-        title: str, times: Callable[[LoadAnswer], Percentiles | None], name: str, *, rank: int = 0
-    ) -> Column[LoadAnswer]:
-        def value(load: LoadAnswer) -> float | None:
-            percentiles = times(load)
-            return None if percentiles is None else getattr(percentiles, name)
-
-        return figure(title, value, format_seconds, rank=rank)
-
-    columns: list[Column[LoadAnswer]] = [
-        words("hours", lambda load: load.label),
-        figure("req/s", lambda load: load.rate_per_s, "{:.3g}".format),
-        figure("clients", lambda load: load.clients),
-        figure("load", lambda load: simulation.load_fraction(load) if load.clients is None else None, format_fraction),
-        time("TTFT mean", lambda load: load.ttft_s, "mean"),
-        *(time(name, lambda load: load.ttft_s, name) for name in ("p50", "p90", "p99")),
-        time("TPOT mean", lambda load: load.tpot_s, "mean"),
-        time("p99", lambda load: load.tpot_s, "p99"),
-        time("ITL p50", lambda load: load.itl_s, "p50", rank=2),
-        time("ITL p99", lambda load: load.itl_s, "p99", rank=1),
-        time("E2E mean", lambda load: load.e2e_s, "mean"),
-        time("p99", lambda load: load.e2e_s, "p99"),
-        figure("tokens/s", lambda load: load.output_tokens_per_s, format_rate),
-        figure("per GPU", lambda load: load.output_tokens_per_s / simulation.gpus, format_rate, rank=3),
-        figure("per user", lambda load: load.output_tokens_per_s_per_user, format_rate, rank=3),
-        *shape_columns(LOAD, simulation.answers, whole=simulation),
-        figure("within limits", lambda load: load.goodput_fraction, format_fraction),
-        figure("preempted", lambda load: load.preemptions or None),
-        words("keeps up", lambda load: "yes" if load.keeps_up else "no"),
-    ]
+    last = ("power_w", "joules_per_output_token", "goodput_fraction", "preemptions", "is_steady")
+    columns = shape_columns(LOAD, simulation.answers, whole=simulation, order=last)
     filled = [column for column in columns if any(column.cell(load) for load in simulation.answers)]
     energy = shape_data(LOAD, simulation.answers, whole=simulation)
     return [*(shown_as_data(column) for column in filled), *energy]

@@ -16,9 +16,9 @@ from capplan.llm.core.training.plan import PricedTraining, TrainingPlan
 from capplan.llm.core.training.run import TrainingRun
 from capplan.llm.core.training.search import SAFE_PROBABILITY
 from capplan.llm.core.training.stated_file import StatedFile
-from capplan.report.sections import Block, Column, LineRole, Lines, Listing, Section, Table, data, figure, words
+from capplan.report.sections import Block, Column, LineRole, Lines, Listing, Section, Table, data, figure, people, words
 from capplan.report.text.gpus import local_words
-from capplan.report.text.llm.serving import skipped_blocks
+from capplan.report.text.llm.serving import accuracy_columns, skipped_blocks
 from capplan.units import (
     counted,
     format_bytes,
@@ -452,12 +452,13 @@ def training_validation_sections(
 ) -> list[Section]:
     """Return a validation; a CSV has a row per cell, errors as fractions."""
     blocks: list[Block] = []
+    errors: list[Column[TrainingCell]] = accuracy_columns(lambda cell: cell.accuracy)
     if shows_rows:
         blocks.append(Table(_ROWS, validation.answers))
     else:
         blocks += [
-            Table([words("all", lambda cell: _metric(cell.metric)), *_ACCURACY], validation.cells(())),
-            Table([*_keys(by), *_ACCURACY, *_ACCURACY_DATA], validation.cells(by)),
+            Table([words("all", lambda cell: _metric(cell.metric)), *people(errors)], validation.cells(())),
+            Table([*_keys(by), *errors], validation.cells(by)),
         ]
     ran_out, fitted = validation.ran_out, validation.fitted
     verdicts = []
@@ -495,22 +496,6 @@ def _keys(by: Sequence[str]) -> list[Column[TrainingCell]]:
     return [*map(key, range(len(by)), by), words("metric", lambda cell: _metric(cell.metric), name="metric")]
 
 
-_ACCURACY: tuple[Column[TrainingCell], ...] = (
-    figure("n", lambda cell: cell.accuracy.n),
-    figure("median", lambda cell: cell.accuracy.mdape, format_fraction),
-    figure("p90", lambda cell: cell.accuracy.p90, format_fraction),
-    figure("bias", lambda cell: cell.accuracy.bias, "{:.2f}".format),
-    figure("coverage", lambda cell: cell.accuracy.coverage, format_fraction),
-    figure("high/low", lambda cell: cell.accuracy.width, "{:.2f}".format),
-)
-_ACCURACY_DATA: tuple[Column[TrainingCell], ...] = (
-    data("n", lambda cell: cell.accuracy.n),
-    data("mdape", lambda cell: f"{cell.accuracy.mdape:.6g}"),
-    data("p90", lambda cell: f"{cell.accuracy.p90:.6g}"),
-    data("bias", lambda cell: f"{cell.accuracy.bias:.6g}"),
-    data("coverage", lambda cell: f"{cell.accuracy.coverage:.6g}"),
-    data("width", lambda cell: f"{cell.accuracy.width:.6g}"),
-)
 _ROWS: tuple[Column[JudgedTraining], ...] = (
     words("row", lambda judged: judged.run.row, name="row"),
     words("model", lambda judged: judged.run.model, name="model"),
