@@ -237,6 +237,50 @@ class PagedPool:
         return total
 
 
+STATE_SHARE, STATE_SLOTS = 0.9, 5
+"""SGLang's --mamba-full-memory-ratio, and the states that a running sequence takes with its cache of prefixes
+(docs.sglang.io, Qwen3.8-27B, read 2026-11-28: `extra_buffer`, the default)."""
+WINDOW_SHARE, COMPRESSED_WINDOW_SHARE = 0.8, 0.1
+"""SGLang's --swa-full-tokens-ratio, and what it is with DeepSeek-V4's attention."""
+
+
+@dataclass(frozen=True)
+class SplitPool:
+    """SGLang's cache of layers that differ: a pool for each kind, cut by fixed shares when the server starts.
+
+    Layers with a window have room for `window_share` of the tokens of the others, and recurrent states take
+    `STATE_SHARE` of the bytes that tokens take (`handle_max_mamba_cache`, `swa_full_tokens_ratio` of 0.5).
+    """
+
+    cache: StageCache
+    block: int
+    window_share: float = WINDOW_SHARE
+
+    @cached_property
+    def _windowed_share(self) -> float:
+        """Return the share of the tokens for which layers with a window have room: all of them where no others are."""
+        keep_all = any(layer.token_bytes and layer.window is None for layer in self.cache.layers)
+        return self.window_share if keep_all else 1.0
+
+    def tokens(self, pool_bytes: float) -> int:
+        """Return the tokens of layers without a window, as SGLang logs them (`max_total_num_tokens`)."""
+        share = 1 / (1 + STATE_SHARE) if self.cache.state_bytes else 1.0
+        windowed = sum(layer.token_bytes for layer in self.cache.layers if layer.window is not None)
+        cell = self.cache.bytes_per_token - windowed * (1 - self._windowed_share)
+        return floor(pool_bytes * share / cell / self.block) * self.block
+
+    def sequences(self, pool_bytes: float, tokens: int) -> int:
+        """Return how many sequences of a length find room in every pool."""
+        held = self.tokens(pool_bytes)
+        found = held // max(1, tokens) if self._windowed_share < 1 or not self.cache.windows else held
+        if self.cache.windows:
+            found = min(found, int(held * self._windowed_share) // max(1, min(tokens, max(self.cache.windows))))
+        if self.cache.state_bytes:
+            states = pool_bytes * STATE_SHARE / (1 + STATE_SHARE) / self.cache.state_bytes
+            found = min(found, floor(states) // STATE_SLOTS)
+        return found
+
+
 def uniform_tokens(cache: StageCache, pool_bytes: float, *, block: int) -> int:
     """Return the tokens that a pool of blocks holds if every layer keeps every token."""
     return floor(pool_bytes / (cache.bytes_per_token * block)) * block

@@ -13,7 +13,16 @@ from capplan.core.numbers import largest_true
 from capplan.llm.core.architecture import Architecture, Layer
 from capplan.llm.core.engine_support import ReleaseFacts
 from capplan.llm.core.engines import EngineMemoryRules, PoolRule
-from capplan.llm.core.kv import PagedPool, StageCache, layer_caches, stage_cache, uniform_tokens
+from capplan.llm.core.kv import (
+    COMPRESSED_WINDOW_SHARE,
+    WINDOW_SHARE,
+    PagedPool,
+    SplitPool,
+    StageCache,
+    layer_caches,
+    stage_cache,
+    uniform_tokens,
+)
 from capplan.llm.core.layers import Attention, LatentAttention
 from capplan.llm.core.quantisation import Quantisation
 from capplan.llm.core.sharding import Sharding
@@ -76,7 +85,8 @@ class StageMemory:
 
     `pool_bytes` is negative where the rest alone is too much. `host_bytes` are weights that lie in host memory.
     `other_bytes` hold CUDA graphs, too, where the engine takes them from its budget. `stated_length` is the length for
-    which the engine states the size of a cache whose layers differ; None where it states pages.
+    which the engine states the size of a cache whose layers differ; None where it states pages. `window_share` is that
+    of layers with a window in a pool that is split by kinds of layer, None where it is not.
     """
 
     stage: int
@@ -90,6 +100,7 @@ class StageMemory:
     paged: bool
     host_bytes: float = 0.0
     stated_length: int | None = None
+    window_share: float | None = None
 
     @property
     def fits(self) -> bool:
@@ -104,7 +115,15 @@ class StageMemory:
             return 0
         if self.paged:
             return PagedPool(self.cache, self.block_tokens).tokens(self.pool_bytes, length=self.stated_length)
+        if self._split is not None:
+            return self._split.tokens(self.pool_bytes)
         return uniform_tokens(self.cache, self.pool_bytes, block=self.block_tokens)
+
+    @property
+    def _split(self) -> SplitPool | None:
+        if self.window_share is None or not (self.cache.windows or self.cache.state_bytes):
+            return None
+        return SplitPool(self.cache, self.block_tokens, self.window_share) if self.cache.bytes_per_token else None
 
     @property
     def state_blocks(self) -> int | None:
@@ -122,6 +141,8 @@ class StageMemory:
         if self.paged and self.cache.bytes_per_token:
             pages = PagedPool(self.cache, self.block_tokens)
             return pages.pages(self.pool_bytes) // pages.sequence_pages(tokens)
+        if self._split is not None:
+            return self._split.sequences(self.pool_bytes, tokens)
         return floor(self.pool_bytes / self.cache.sequence_bytes(tokens, block=self.block_tokens))
 
 
@@ -279,7 +300,12 @@ def _stage_memory(deployment: Deployment, stage: int) -> StageMemory:
         block_tokens=engine.block_tokens,
         paged=engine.engine is Engine.VLLM,
         stated_length=deployment.longest if deployment.facts.size_by_length else None,
+        window_share=_window_share(architecture) if engine.engine is Engine.SGLANG else None,
     )
+
+
+def _window_share(architecture: Architecture) -> float:
+    return COMPRESSED_WINDOW_SHARE if architecture.special_attention == "compressed" else WINDOW_SHARE
 
 
 def _pool(deployment: Deployment, taken_bytes: float) -> float:

@@ -19,7 +19,7 @@ from capplan.llm.core.engines import (
     step_tokens,
     vllm_step_limits,
 )
-from capplan.llm.core.kv import kv_element_bytes, state_element_bytes
+from capplan.llm.core.kv import STATE_SHARE, STATE_SLOTS, kv_element_bytes, state_element_bytes
 from capplan.llm.core.layers import Attention, GatedDeltaNet, LatentAttention, ShortConv
 from capplan.llm.core.memory import Deployment, ServingMemory, StageMemory, divide_memory
 from capplan.llm.core.model_query import LanguageModel
@@ -464,6 +464,13 @@ def _cache_notes(request: StatedDeployment, memory: ServingMemory, length: int) 
                 f"{blocks:,} blocks hold such states, one for each sequence, so that vLLM stops at its {most:,} "
                 f"sequences: state ⟨max-num-seqs⟩ {blocks}"
             )
+    if stage.window_share is not None and stage.cache.windows:
+        yield f"layers with a window have room for {stage.window_share:g} of the tokens (--swa-full-tokens-ratio)"
+    if stage.window_share is not None and stage.cache.state_bytes:
+        yield (
+            f"states take {STATE_SHARE:g} of the bytes of tokens (--mamba-full-memory-ratio), {STATE_SLOTS} slots for "
+            "each sequence"
+        )
     if request.engine is Engine.VLLM and (stage.cache.windows or stage.cache.state_bytes):
         stated = f"{length:,} times how many sequences of that length fit" if stage.stated_length else "pages"
         yield f"kv_tokens is what vLLM logs for layers that differ: {stated}"

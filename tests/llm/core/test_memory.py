@@ -203,7 +203,7 @@ def test_the_stage_with_most_whole_sequences_limits_their_number():
     # 62 layers in 8 stages: 7, 8, ..., 8, 7. Every sixth layer keeps all tokens: layers 23 and 29 share the fourth
     # stage, whose sequences of 131,072 tokens take 16 heads · 256 elements · 2 bytes · (2 · 131,072 + 6 · 1,024).
     found = answer(
-        cases.GEMMA_3_27B, engine=Engine.SGLANG, fraction=0.85, sharding=Sharding(pipeline=8), sequence_tokens=131_072
+        cases.GEMMA_3_27B, engine=Engine.TRTLLM, fraction=0.85, sharding=Sharding(pipeline=8), sequence_tokens=131_072
     )
     fourth = found.memory.stages[3].pool_bytes / (16 * 256 * 2 * (2 * 131_072 + 6 * 1024))
     assert found.sequences == int(fourth)
@@ -240,10 +240,10 @@ def test_the_cache_follows_the_checkpoint(weights, engine, kv):
 @settings(max_examples=20)
 @given(pool=st.integers(0, 1 << 36))
 def test_the_longest_sequence_fits_and_one_token_more_does_not(pool):
-    found = answer(cases.GPT_OSS_120B, engine=Engine.SGLANG, pool_bytes=float(pool))
-    longest, cache = found.max_context, found.stage.cache
-    assert longest == 0 or cache.sequence_bytes(longest) <= pool
-    assert longest == 131_072 or cache.sequence_bytes(longest + 1) > pool
+    found = answer(cases.GPT_OSS_120B, engine=Engine.TRTLLM, pool_bytes=float(pool))
+    longest, cache, block = found.max_context, found.stage.cache, found.stage.block_tokens
+    assert longest == 0 or cache.sequence_bytes(longest, block=block) <= pool
+    assert longest == 131_072 or cache.sequence_bytes(longest + 1, block=block) > pool
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 import pytest
 
 from capplan.core.engine_names import Engine
-from capplan.llm.core.kv import compressed_row_bytes, stage_cache
+from capplan.llm.core.kv import SplitPool, compressed_row_bytes, stage_cache
 from capplan.llm.core.layers import Attention, CompressedAttention, GatedDeltaNet, Indexer, LatentAttention
 from capplan.llm.core.memory_answer import default_kv
 from capplan.llm.core.sharding import Sharding
@@ -152,3 +152,24 @@ def test_narrow_rows_of_sparse_latent_attention_keep_rotated_elements_in_sixteen
     """`fp8_ds_mla` of vLLM: 512 in 8 bits, four 32-bit scales, 64 in 16 bits: 656 bytes; 132 of the indexer."""
     cache = stage_cache(model("deepseek-v3.2"), sharding=Sharding(), element_bytes=1.0)
     assert cache.bytes_per_token == 61 * (656 + 132)
+
+
+def test_sglang_cuts_the_pool_of_layers_with_windows_by_a_fixed_share():
+    """Start-up log of MiMo-V2-Flash with --tp-size 4 --page-size 64 (sglang#18039): 375,360 and 300,288 tokens."""
+    cache = stage_cache(model("mimo-v2-flash"), sharding=Sharding(tensor=4), element_bytes=2.0)
+    # nine layers with one head of 192 + 128 on each GPU, 39 with two; the log says 8.38 GB of keys for the latter
+    windowed = 300_288 * 39 * 2 * 192 * 2
+    assert windowed / 2**30 == pytest.approx(8.38, abs=0.005)
+    pool_bytes = 375_360 * 9 * 320 * 2 + windowed * 320 / 192
+    pool = SplitPool(cache, 64)
+    assert pool.tokens(pool_bytes) == 375_360
+    assert pool.sequences(pool_bytes, 8192) == 375_360 // 8192  # windows of 128 have room for more
+
+
+def test_sglang_gives_states_nine_parts_to_ten_of_the_tokens():
+    """`handle_max_mamba_cache`: states take rest · 0.9 / 1.9; five slots a sequence with the default strategy."""
+    cache = stage_cache(model("qwen3-next-80b-a3b-instruct"), sharding=Sharding(), element_bytes=2.0)
+    pool, pool_bytes = SplitPool(cache, 1), 40e9
+    assert pool.tokens(pool_bytes) == int(pool_bytes / 1.9 / (12 * 2 * 2 * 256 * 2))
+    states = pool_bytes * 0.9 / 1.9 / (36 * (32 * 128 * 128 * 4 + 8192 * 3 * 2))
+    assert pool.sequences(pool_bytes, 1024) == int(states) // 5
