@@ -1,6 +1,7 @@
 """Stretch the rotary positions of a model by YaRN (Peng et al., arXiv 2309.00071)."""
 
 import json
+import re
 from dataclasses import replace
 from math import ceil
 
@@ -11,6 +12,25 @@ MARK = "+yarn"
 """What stands between a model's name and the factor: qwen3-8b+yarn4."""
 _MOST_SHOWN = 32
 """The largest factor that the paper shows, from 4,096 positions to 131,072."""
+
+
+def split_factor(name: str) -> tuple[str, float] | None:
+    """Return the model and the factor that a name such as qwen3-8b+yarn4 states, None without the mark.
+
+    Raises:
+        UsageError: What follows the mark is no factor that the paper shows, or the mark stands twice.
+    """
+    match = re.fullmatch(r"(.*)\+yarn(.*)", name, flags=re.IGNORECASE | re.DOTALL)
+    if match is None:
+        return None
+    plain, words = match.groups()
+    factor = float(words) if re.fullmatch(r"[0-9]{1,6}(\.[0-9]{1,6})?", words) else 0
+    if not 1 <= factor <= _MOST_SHOWN or MARK in plain.lower():
+        raise UsageError(
+            f"{name}: one {MARK} stands behind a model's name, and behind it the factor by which YaRN stretches its "
+            f"positions, a number from 1 to {_MOST_SHOWN} (the largest that its paper shows), as in qwen3-8b{MARK}4."
+        )
+    return plain, factor
 
 
 def stretched(architecture: Architecture, factor: float) -> Architecture:

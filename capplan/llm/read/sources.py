@@ -1,6 +1,5 @@
 """Find a language model by what the user typed: a catalogue name, a file, a folder, or a name of the Hub."""
 
-import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,7 @@ from capplan.files import is_dir, is_file, read_file
 from capplan.hub.names import HubName, parse_hub_name
 from capplan.hub.refusals import NotOnHubError, UnreachableError, with_nearest
 from capplan.llm.core.model_query import LanguageModel
-from capplan.llm.core.yarn import MARK, stretched
+from capplan.llm.core.yarn import split_factor, stretched
 from capplan.llm.read.catalogue import catalogue_ids, find_in_catalogue, unknown_model
 from capplan.llm.read.checkpoint import INDEX, PART, gguf_parts, indexed_files, model_of_config, model_of_gguf
 from capplan.llm.read.config.traits import UnusualModelError
@@ -29,20 +28,18 @@ def find_model(name: str) -> LanguageModel:
     Args:
         name: A name of the catalogue; the path of a GGUF file, a configuration, or a folder, after `hf:` or alone; or
             a name of the Hub, such as Qwen/Qwen3-8B, hf:ORG/NAME@revision or ORG/NAME:Q4_K_M. After `hf:` and with a
-            revision the Hub comes before the catalogue. Any of them with +yarn4 behind it, or another factor, has
-            its positions stretched by YaRN.
+            revision the Hub comes before the catalogue. With +yarn4 behind it YaRN stretches its positions.
 
     Raises:
         CapplanError: There is no such model, or its file cannot be used.
     """
-    plain, mark, factor = name.rpartition(MARK)
-    if mark and re.fullmatch(r"\d+(\.\d+)?", factor):
-        model = find_model(plain)
-        return replace(model, architecture=stretched(model.architecture, float(factor)))
     word = name.removeprefix("hf:")
     path = Path(word)
     if is_dir(path) or is_file(path):
         return _from_path(path)
+    if split := split_factor(name):
+        model = find_model(split[0])
+        return replace(model, architecture=stretched(model.architecture, split[1]))
     if path.suffix in (".json", ".gguf", ".safetensors"):
         raise SpecError(f"{word}: there is no such file.")
     on_hub = parse_hub_name(name)

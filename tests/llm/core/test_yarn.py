@@ -29,6 +29,23 @@ def test_a_request_beyond_the_positions_names_the_model_that_takes_it() -> None:
 
 
 @pytest.mark.parametrize(
+    "name",
+    [
+        "qwen3-8b+yarn", "qwen3-8b+yarnx", "qwen3-8b+yarn4000000000", "qwen3-8b+yarn33", "qwen3-8b+yarn0",
+        "qwen3-8b+yarn-4", "qwen3-8b+yarn1e1", "qwen3-8b+yarn\u0664", "qwen3-8b+yarn4+yarn8", "qwen3-8b+YaRNx",
+        "qwen3-8b" + "+yarn4" * 20_000, "+yarn" + "9" * 400,
+    ],
+)  # fmt: skip
+def test_what_follows_the_mark_is_one_factor_that_the_paper_shows(name: str) -> None:
+    with pytest.raises(UsageError, match="a number from 1 to 32"):
+        find_model(name)
+
+
+def test_the_mark_is_read_in_the_spelling_of_the_paper() -> None:
+    assert find_model("Qwen3-8B+YaRN4") == find_model("qwen3-8b+yarn4")
+
+
+@pytest.mark.parametrize(
     ("name", "why"),
     [("qwen3-8b+yarn1", "40960 tokens already"), ("gemma-3-12b-it+yarn4", "no rotary positions")],
 )
