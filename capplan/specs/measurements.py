@@ -147,12 +147,14 @@ class _StepReader:
             key, equals, value = argument.partition("=")
             if not equals or not key.replace(".", "").isidentifier() or not value:
                 _fail(f"arg {argument[:60]!r} is not KEY=VALUE such as attn_implementation=eager")
+        # where a column leaves it empty: published autocast recipes run channels-last
+        unsaid = "nhwc" if "layout" in row and words["precision"].lower().startswith("amp") else "nchw"
         return MeasuredStep(
             line=line,
             file=self._file,
             model=self.known_words(self._model(words["model"])),
             gpu=self.known_words(words["gpu"] or _fail("gpu is empty")),
-            workload=self._workload(words, layout=words["layout"] or _unsaid_layout(row, words["precision"])),
+            workload=self._workload(words, layout=words["layout"] or unsaid),
             batch=batch,
             latency_s=_latency_s(words, batch * gpu_count),
             input_size=_size(_one_of(words, "input_size", "seq_len")),
@@ -202,11 +204,6 @@ def _workload(words: Mapping[str, str]) -> Workload:
         gpu_count=gpu_count,
         host=Host.CARD,
     )
-
-
-def _unsaid_layout(row: Mapping[str, str], precision: str) -> str:
-    """Guess a layout that a file's column leaves empty: published autocast recipes run channels-last."""
-    return "nhwc" if "layout" in row and precision.lower().startswith("amp") else "nchw"
 
 
 def _word(kind: type[Any], text: str, name: str) -> Any:

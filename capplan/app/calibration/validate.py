@@ -236,7 +236,10 @@ def _predicted(
         except CapplanError as error:
             skipped += [SkippedRow(line=step.line, file=step.file, reason=str(error)) for step in members]
             continue
-        for workload, rows in _by_workload(members):
+        groups: dict[Workload, list[MeasuredStep]] = {}
+        for step in members:
+            groups.setdefault(step.workload, []).append(step)
+        for workload, rows in groups.items():
             answers = _answers(rows, run, trace, workload, gpus=gpus, calibration=calibration)
             for step in rows:
                 answer = answers[step.gpu, step.batch]
@@ -284,13 +287,6 @@ def _as_timed(
     return (
         f"the link of {step.gpu} is not known, and the copy is timed" if copy_s is None else with_copy(estimate, copy_s)
     )
-
-
-def _by_workload(steps: Sequence[MeasuredStep]) -> Iterator[tuple[Workload, list[MeasuredStep]]]:
-    groups: dict[Workload, list[MeasuredStep]] = {}
-    for step in steps:
-        groups.setdefault(step.workload, []).append(step)
-    yield from groups.items()
 
 
 def _answers(

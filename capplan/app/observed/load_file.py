@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator, Sequence
 
 from capplan.clock import now
-from capplan.core.serving.observed import ObservedArrivals, ObservedLoad, Spread
+from capplan.core.serving.observed import ObservedLoad, Spread
 from capplan.units import format_moment
 
 _DIGITS = 4
@@ -23,9 +23,12 @@ def _numbers(values: Sequence[float]) -> str:
 def load_file_text(observed: ObservedLoad, *, latency_s: float | None, percentile: float) -> str:
     """Return a load file: what `llm plan`, `llm simulate` and `report` read, and what was observed besides."""
     arrivals = observed.arrivals
+    window = f"{arrivals.window_s / 3600:.1f} hours from an unknown day on"
+    if arrivals.has_dates:
+        window = f"{format_moment(arrivals.first_s)} to {format_moment(arrivals.last_s)} UTC"
     lines = [
         f"# Written by capplan load on {now():%Y-%m-%d} from {observed.form}: {_quoted(', '.join(observed.sources))}",
-        f"# Window: {_window(arrivals)}, {arrivals.total:,.0f} requests.",
+        f"# Window: {window}, {arrivals.total:,.0f} requests.",
     ]
     if observed.has_tokens:
         lines += ["llm:", *_llm(observed)]
@@ -40,12 +43,6 @@ def load_file_text(observed: ObservedLoad, *, latency_s: float | None, percentil
 
 def _quoted(text: str) -> str:
     return json.dumps(text, ensure_ascii=True)
-
-
-def _window(arrivals: ObservedArrivals) -> str:
-    if not arrivals.has_dates:
-        return f"{arrivals.window_s / 3600:.1f} hours from an unknown day on"
-    return f"{format_moment(arrivals.first_s)} to {format_moment(arrivals.last_s)} UTC"
 
 
 def _llm(observed: ObservedLoad) -> Iterator[str]:

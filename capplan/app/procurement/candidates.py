@@ -1,6 +1,6 @@
 """Turn the fits of a plan into the candidates that a procurement decision chooses from."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from msgspec import UNSET
@@ -48,19 +48,17 @@ def _surrounded(
     candidate: Candidate, plan: PlanDocument, spec: GpuSpec | None, values: Mapping[str, float], laws: DataParallelLaws
 ) -> Candidate:
     """Return a candidate with what its host and its links allow."""
+    pcie_bytes_per_s, input_bytes = spec and spec.pcie_bytes_per_s, plan.model.input_bytes_per_sample
+    of_pcie = (
+        (HostLimit(name=PCIE, rate_per_s=pcie_bytes_per_s / input_bytes),) if pcie_bytes_per_s and input_bytes else ()
+    )
     fed = replace(
         candidate,
-        host_limits=tuple(_host_limits(plan, spec)),
+        host_limits=of_pcie,
         host_cores=values.get("cpu_cores_per_gpu"),
         exchange=_exchange(plan, spec, values, laws),
     )
     return fed.fed_by(values.get("cpu_ms_per_sample", 0.0) / 1e3)
-
-
-def _host_limits(plan: PlanDocument, spec: GpuSpec | None) -> Iterator[HostLimit]:
-    input_bytes = plan.model.input_bytes_per_sample
-    if spec and spec.pcie_bytes_per_s and input_bytes:
-        yield HostLimit(name=PCIE, rate_per_s=spec.pcie_bytes_per_s / input_bytes)
 
 
 def _exchange(
@@ -97,7 +95,16 @@ def _candidate(fits: Sequence[PlannedFit], spec: GpuSpec | None, limits: set[int
         name=fits[0].gpu_name,
         tdp_w=spec.tdp_w if spec else None,
         form_factor=spec.form_factor if spec else None,
-        points=tuple(_point(fit) for fit in fits if fit.batch <= chosen[-1].batch),
+        points=tuple(
+            BatchPoint(
+                batch=fit.batch,
+                latency_s=fit.latency_s.interval,
+                memory_bytes=fit.memory.total_bytes,
+                power_w=None if fit.power_w is UNSET else fit.power_w,
+            )
+            for fit in fits
+            if fit.batch <= chosen[-1].batch
+        ),
         largest_batches=tuple(fit.batch for fit in chosen),
         speed=speed_tier(fits[0].evidence),
         segment=spec.segment.value if spec and spec.segment else None,
@@ -107,24 +114,14 @@ def _candidate(fits: Sequence[PlannedFit], spec: GpuSpec | None, limits: set[int
         porting=porting_note(spec) if spec else None,
         path_was_timed=fits[0].evidence in _TIMED_PATHS,
         idle_w=law.of(spec).base_fraction * spec.tdp_w if spec and spec.tdp_w else None,
-        power_evidence=_power_evidence(fits[0]),
+        power_evidence=evidence if isinstance(evidence := fits[0].power_evidence, str) else _NO_POWER,
     )
 
 
 _TIMED_PATHS = frozenset({Evidence.MEASURED, Evidence.OTHER_PRECISION, Evidence.ARCHITECTURE})
 
 
-def _point(fit: PlannedFit) -> BatchPoint:
-    power_w = None if fit.power_w is UNSET else fit.power_w
-    return BatchPoint(
-        batch=fit.batch, latency_s=fit.latency_s.interval, memory_bytes=fit.memory.total_bytes, power_w=power_w
-    )
-
-
-def _power_evidence(fit: PlannedFit) -> str:
-    if isinstance(fit.power_evidence, str):
-        return fit.power_evidence
-    return "upper bound: the saved plan holds no power, so that GPUs at work draw their limit; plan it with ⟨energy⟩"
+_NO_POWER = "upper bound: the saved plan holds no power, so that GPUs at work draw their limit; plan it with ⟨energy⟩"
 
 
 def speed_tier(evidence: Evidence) -> SpeedTier:

@@ -23,7 +23,6 @@ from capplan.llm.core.fleet.deployment_plan import DeploymentFit, DeploymentPlan
 from capplan.llm.core.fleet.money import PaymentOption, ServingReport, payment_options
 from capplan.llm.core.fleet.rented import machines_for
 from capplan.llm.core.search.search import Search
-from capplan.llm.core.simulation.load_answer import LatencyLimits
 from capplan.report.procurement.types import AskedModel, InfeasibleGpu, Report
 from capplan.report.sections import sentence
 from capplan.report.text.llm.plan import nearest_rejections, why_rejected
@@ -60,10 +59,12 @@ def served_load(plan: DeploymentPlan, *, growth_fraction: float, week: tuple[flo
             spares=0,
             utilization_ceiling_fraction=1.0,
         )
+    limits = plan.limits
+    stated_s = (limits.ttft_s or 0.0) + (limits.tpot_s or 0.0) * max(1.0, plan.load.output_len - 1.0)
     return Service(
         peak_per_s=peak_per_s,
         mean_per_s=peak_per_s * sum(week) / len(week),
-        latency_limit_s=_answer_limit_s(plan.limits, plan.load.output_len),
+        latency_limit_s=limits.e2e_s or stated_s or _NO_LIMIT_S,  # which scales how slow a whole answer is
         percentile=95.0,
         growth_per_year_fraction=growth_fraction,
         spares=0,
@@ -95,12 +96,6 @@ def served_demand(load: Load, *, years: int, constraints: Constraints) -> Report
 
 
 _OF_HOSTS = ("cpu_ms_per_sample", "cpu_cores_per_gpu")
-
-
-def _answer_limit_s(limits: LatencyLimits, output_len: float) -> float:
-    """Return what the limits leave a whole answer, by which its slowness is scaled. [s]"""
-    stated = (limits.ttft_s or 0.0) + (limits.tpot_s or 0.0) * max(1.0, output_len - 1.0)
-    return limits.e2e_s or stated or _NO_LIMIT_S
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -101,7 +101,9 @@ def import_microbench(
     rows: Sequence[MicrobenchRow], *, known: Mapping[str, GpuSpec], folder: Path, retrieved: date
 ) -> ImportedMicrobenchmarks:
     """Write the `measured:` block of each GPU into its file in a folder; a file that exists keeps everything else."""
-    summaries: Summaries = summarise([row for row in rows if not _is_emulated(row, known.get(row.gpu))])
+    # where tensor cores lack bf16, PyTorch emulates its products at a tenth of the fp16 rate
+    emulated = {gpu.id for gpu in known.values() if not gpu.peak(PeakKind.BF16)}
+    summaries: Summaries = summarise([row for row in rows if row.dtype != "bf16" or row.gpu not in emulated])
     written = []
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -115,11 +117,6 @@ def import_microbench(
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"cannot write into {folder}: {getattr(error, 'strerror', None) or error}.") from error
     return ImportedMicrobenchmarks(written=tuple(written), unknown=tuple(gpu for gpu in summaries if gpu not in known))
-
-
-def _is_emulated(row: MicrobenchRow, gpu: GpuSpec | None) -> bool:
-    """Return True for bf16 products where tensor cores lack bf16: PyTorch emulates them at a tenth of the fp16 rate."""
-    return gpu is not None and row.dtype == "bf16" and not gpu.peak(PeakKind.BF16)
 
 
 def with_measured(text: str, rates: Mapping[Microbenchmark, SourcedRate], retrieved: date) -> str:
