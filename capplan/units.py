@@ -64,6 +64,11 @@ def parse_quantity(text: str, units: Mapping[str, float], *, what: str) -> float
     return value
 
 
+def whole_number(text: str) -> int | None:
+    """Return what up to 18 ASCII digits write, None for other text: int() refuses "²" and more than 4,300 digits."""
+    return int(text) if re.fullmatch("[0-9]{1,18}", text) else None
+
+
 def _scaled(value: float, scales: list[tuple[float, str]], digits: int) -> str:
     for scale, unit in scales:
         if abs(value) >= scale:

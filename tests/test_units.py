@@ -57,3 +57,22 @@ def test_unknown_units_and_numbers_are_refused(text: str) -> None:
 )
 def test_quantities_are_written_with_three_digits(written: str, expected: str) -> None:
     assert written == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("0", 0),
+        ("05", 5),
+        ("9" * 18, 10**18 - 1),
+        ("", None),
+        ("-1", None),
+        ("²", None),
+        ("٣", None),
+        ("9" * 5000, None),
+    ],
+)
+def test_a_whole_number_is_written_in_ascii_digits_and_is_no_longer_than_a_machine_counts(
+    text: str, number: int | None
+) -> None:
+    assert units.whole_number(text) == number

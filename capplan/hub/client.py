@@ -20,6 +20,7 @@ from capplan.hub.refusals import (
     refusal_of_status,
     unreachable,
 )
+from capplan.units import whole_number
 
 TIMEOUT_S = 10.0
 """How long the Hub may be silent."""
@@ -61,12 +62,12 @@ def get(address: str, *, name: str, at_most: int = LARGEST_FILE_BYTES) -> bytes:
         if answer.status_code != 200:
             raise cut_off(name)
         content = _read(answer, at_most + 1, name)
-        stated = answer.headers.get("Content-Length", "")
+        stated = whole_number(answer.headers.get("Content-Length", ""))
         if len(content) > at_most:
             raise TooLargeError(
                 f"{name}: {address.rpartition('/')[2]} has more than {at_most:,} bytes, and is not read."
             )
-        if stated.isdigit() and not answer.headers.get("Content-Encoding") and len(content) < int(stated):
+        if stated is not None and not answer.headers.get("Content-Encoding") and len(content) < stated:
             raise cut_off(name)
         return content
 
@@ -74,15 +75,15 @@ def get(address: str, *, name: str, at_most: int = LARGEST_FILE_BYTES) -> bytes:
 def get_range(address: str, *, name: str, start: int, length: int) -> tuple[bytes, int]:
     """Return a stretch of a file, shorter at its end, and the size of the whole file. [bytes]"""
     with _answer(address, name, {"Range": f"bytes={start}-{start + length - 1}"}) as answer:
-        size = answer.headers.get("Content-Range", "").rpartition("/")[2]
-        if answer.status_code != 206 or not size.isdigit():
+        size = whole_number(answer.headers.get("Content-Range", "").rpartition("/")[2])
+        if answer.status_code != 206 or size is None:
             raise UnreachableError(
                 f"{name}: {endpoint()} does not serve parts of a file, and whole weights are not fetched."
             )
         content = _read(answer, length, name)
-        if len(content) < min(length, int(size) - start):
+        if len(content) < min(length, size - start):
             raise cut_off(name)
-        return content, int(size)
+        return content, size
 
 
 @contextmanager

@@ -14,6 +14,7 @@ import yaml
 
 from capplan.errors import SpecError
 from capplan.files import read_file
+from capplan.specs.strict_yaml import YAML_LOADER
 from capplan.strict_json import JsonError, read_json
 
 LARGEST_FILE_BYTES = 1_000_000
@@ -71,14 +72,19 @@ def _parsed(path: Path, text: str, form: str) -> Any:
             return read_json(text)
         if form == "toml":
             return tomllib.loads(text)
-        if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text, Loader=yaml.SafeLoader)):
-            raise SpecError(f"{path}: anchors and aliases (&, *) are not read; write the values out.")
-        return yaml.safe_load(text)
+        depth = 0
+        for event in yaml.parse(text, Loader=YAML_LOADER):
+            if isinstance(event, yaml.AliasEvent):
+                raise SpecError(f"{path}: anchors and aliases (&, *) are not read; write the values out.")
+            depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+            if depth > _MOST_DEPTH:
+                raise SpecError(f"{path}: is nested too deeply.")
+        return yaml.load(text, Loader=YAML_LOADER)
     except JsonError as error:
         raise SpecError(f"{path} {error}.") from error
-    except tomllib.TOMLDecodeError as error:
-        raise SpecError(f"{path}: is not TOML: {error}.") from error
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise SpecError(f"{path}: is not {form.upper()}: {error}.") from error
+    except (yaml.YAMLError, ValueError) as error:
         line = " ".join(str(getattr(error, "problem", None) or error).split())[:200]
         mark = getattr(error, "problem_mark", None)
         where = f" in line {mark.line + 1}" if mark is not None else ""
@@ -86,7 +92,7 @@ def _parsed(path: Path, text: str, form: str) -> Any:
 
 
 def _flat(tree: Mapping[Any, Any], prefix: str, path: Path, depth: int = 0) -> Iterator[tuple[str, str]]:
-    if depth > _MOST_DEPTH:
+    if depth > _MOST_DEPTH:  # JSON and TOML
         raise SpecError(f"{path}: is nested too deeply.")
     for key, value in tree.items():
         where = f"{prefix}{key}"

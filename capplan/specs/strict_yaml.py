@@ -58,7 +58,7 @@ MAX_FILE_BYTES = 1_000_000
 _MAX_DEPTH = 12
 _LARGEST_NUMBER = 1e30
 
-_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+YAML_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _INTEGER = re.compile(r"-?(?:0|[1-9][0-9]*)")
 _DECIMAL = re.compile(r"-?(?:0|[1-9][0-9]*)\.[0-9]+(?:e[+-][0-9]+)?")
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
@@ -194,7 +194,7 @@ class _Reader:
         self.problems: list[Problem] = []
         self._name = name
         self._path: list[str] = []
-        self._next: Callable[[], Any] = _LOADER(text).get_event
+        self._next: Callable[[], Any] = YAML_LOADER(text).get_event
 
     def read(self) -> object:
         """Read the only document."""

@@ -13,7 +13,7 @@ from capplan.core.measurement.acceptance import DeliveredGpu
 from capplan.errors import UsageError
 from capplan.files import read_file
 from capplan.strict_json import JsonError, read_json
-from capplan.units import BYTES, HERTZ, WATTS, parse_quantity
+from capplan.units import BYTES, HERTZ, WATTS, parse_quantity, whole_number
 
 LARGEST_OUTPUT_BYTES = 4 * 2**20
 """Longest recorded output of a driver's tool that is read; one of 16 GPUs has some 300 kB. [bytes]"""
@@ -103,9 +103,10 @@ def _rows(text: str) -> Mapping[str, str]:
 def _errors(rows: Mapping[str, str]) -> int | None:
     """Return the uncorrected errors of memory since the last start; None where they are not counted."""
     counted = [
-        int(value)
+        errors
         for name, value in rows.items()
-        if name.startswith("ECC Errors/Volatile/") and "Uncorrectable" in name and value.isdecimal()
+        if name.startswith("ECC Errors/Volatile/") and "Uncorrectable" in name
+        if (errors := whole_number(value)) is not None
     ]
     return sum(counted) if counted else None
 

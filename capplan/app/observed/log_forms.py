@@ -186,7 +186,7 @@ class UsageLines(LogForm):
     def read(self, line: bytes, into: Block) -> None:
         try:
             row = self._decode(line)
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             raise BrokenLineError("it is not a JSON object of the known form") from None
         if row.startTime is not None:
             return self._read_call(row, into)

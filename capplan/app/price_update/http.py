@@ -13,6 +13,7 @@ from email.message import Message
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from capplan.units import whole_number
 from capplan.version import __version__
 
 _CHUNK = 1 << 16
@@ -124,9 +125,9 @@ class Fetcher:
                 stream.write(part)
             if time.monotonic() > ends:
                 raise FetchError(f"it takes more than {self.limits.whole_s:g} s")
-        stated = answer.headers.get("Content-Length")
-        if stated is not None and stated.isdecimal() and packed < int(stated):
-            raise _RetryError(f"the answer broke off after {packed:,} of {int(stated):,} bytes")
+        stated = whole_number(answer.headers.get("Content-Length", ""))
+        if stated is not None and packed < stated:
+            raise _RetryError(f"the answer broke off after {packed:,} of {stated:,} bytes")
         if unpacker is not None and not unpacker.eof:
             raise _RetryError("the answer broke off")
 

@@ -24,6 +24,7 @@ from capplan.core.json_fields import (
 )
 from capplan.core.trace.types import ITEM_BYTES, MemoryFormat, Role
 from capplan.core.workload import Layout, Optimizer, Variant
+from capplan.units import whole_number
 
 LARGEST_NUMBER = 2**62
 """Largest size, dimension or count that a trace may hold: sums of a few stay exact in 64 bits."""
@@ -206,7 +207,7 @@ def _check_storages(storages: Mapping[str, Sequence[Any]], place: str, *, ops: i
 def _check_owners(columns: Mapping[str, Any], place: str, *, storages: int, parameters: int) -> None:
     owners = as_mapping(member(columns, "parameter", place.removesuffix("parameter")), place)
     for key, owner in owners.items():
-        if not key.isdecimal() or not key.isascii() or int(key) >= storages:
+        if (index := whole_number(key)) is None or index >= storages:
             raise DamageError(f"{place}: the key", key, f"the index of one of the {storages} storages")
         check_whole(owner, f"{place}.{key}", low=0, high=parameters - 1)
 

@@ -19,7 +19,7 @@ INDEX = "model.safetensors.index.json"
 """The file that says which weight file holds which tensor, where there are several."""
 PART = re.compile(r"-(\d{5})-of-(\d{5})")
 """What stands in the name of one of several weight files."""
-_LAYER = re.compile(r"(?:^|\.)(?:layers|blk|h|blocks)\.(\d+)\.")
+_LAYER = re.compile(r"(?:^|\.)(?:layers|blk|h|blocks)\.([0-9]{1,9})\.")
 _DRAFT = re.compile(r"(?:^|\.)(?:mtp|nextn|eagle)\b|(?:^|\.)mtp_")
 _MOST_FILES = 1000
 

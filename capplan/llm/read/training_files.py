@@ -11,6 +11,7 @@ from capplan.files import is_file
 from capplan.llm.core.training.stated_file import StatedFile
 from capplan.specs.foreign_files import read_foreign
 from capplan.specs.values import RecordFile
+from capplan.units import whole_number
 
 _NOTHING = ("false", "none", "", "null", "auto")
 """Values that leave a key as if it were not there."""
@@ -169,9 +170,9 @@ def megatron_model(tree: Mapping[str, str]) -> dict[str, object]:
     Megatron's defaults: ffn-hidden-size of 4 widths, or 2/3 of that in multiples of 64 with SwiGLU; kv-channels of a
     width over the heads; a vocabulary in multiples of 128 per tensor-parallel GPU (megatron/training/arguments.py).
     """
-    if any(not tree.get(key, "").isdigit() for key in _ARGUMENT_MODEL) or "multi-latent-attention" in tree:
+    layers, width, heads, vocabulary = (_whole(tree, key, 0) for key in _ARGUMENT_MODEL)
+    if not (layers and width and heads and vocabulary) or "multi-latent-attention" in tree:
         return {}
-    layers, width, heads, vocabulary = (int(tree[key]) for key in _ARGUMENT_MODEL)
     is_gated = "swiglu" in tree
     inner = int(4 * width * 2 / 3 / 64) * 64 if is_gated else 4 * width
     multiple = _whole(tree, "make-vocab-size-divisible-by", 128) * _whole(tree, "tensor-model-parallel-size", 1)
@@ -206,5 +207,5 @@ def megatron_model(tree: Mapping[str, str]) -> dict[str, object]:
 
 
 def _whole(tree: Mapping[str, str], key: str, default: int) -> int:
-    value = tree.get(key, "")
-    return int(value) if value.isdigit() else default
+    value = whole_number(tree.get(key, ""))
+    return default if value is None else value

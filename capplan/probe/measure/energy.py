@@ -12,6 +12,7 @@ import torch
 
 from capplan.core.measurement.types import Clocks, MeasuredPower
 from capplan.probe.measure.device import Device
+from capplan.units import whole_number
 
 STRETCH_S = 2.0
 """The counter moves every 20 to 100 ms: this long a stretch leaves an error of a few percent."""
@@ -237,5 +238,4 @@ def _line(path: Path) -> str:
 
 
 def _counter(path: Path) -> int | None:
-    text = _line(path)
-    return int(text) if text.isdigit() else None
+    return whole_number(_line(path))

@@ -20,6 +20,7 @@ from capplan.core.trace.types import PREPARED
 from capplan.errors import UnknownNameError, UsageError, nearest_names
 from capplan.probe.target.types import Step
 from capplan.probe.transformers.generation import decode_step, encoder_of
+from capplan.units import whole_number
 
 
 def find_steps(names: Sequence[str]) -> tuple[Step, ...]:
@@ -50,7 +51,7 @@ def _find_step(name: str) -> Step:
     step = _STEPS[word]
     if not equals:
         return step
-    if word not in _NUMBERED or not number.isdecimal() or not 1 <= int(number) <= _LARGEST_NUMBER:
+    if word not in _NUMBERED or not 1 <= (whole_number(number) or 0) <= _LARGEST_NUMBER:
         takes = ", ".join(f"{step}=N" for step in sorted(_NUMBERED))
         raise UsageError(f"⟨prepare⟩ {name} is not a step; steps that take a number from 1 are {takes}.")
     return named_step(partial(step, int(number)), name)

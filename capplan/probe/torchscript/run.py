@@ -23,6 +23,7 @@ from capplan.probe.torchscript.scalars import (
     ScriptError,
     bounded,
 )
+from capplan.units import whole_number
 
 _ROOTS = frozenset({"torch", "ops", "__torch__", "CONSTANTS"})
 _NAMES: Mapping[str, Any] = {"inf": math.inf, "nan": math.nan, "infj": complex(0, math.inf)}
@@ -327,10 +328,10 @@ class Interpreter:
 
     def _qualified(self, path: tuple[str, ...]) -> Any:
         if path[0] == "CONSTANTS":
-            index = path[1].removeprefix("c")
-            if not index.isdigit() or int(index) >= len(self._constants):
+            index = whole_number(path[1].removeprefix("c"))
+            if index is None or index >= len(self._constants):
                 raise ScriptError(f"there is no constant {path[1]}")
-            return self._constants[int(index)]
+            return self._constants[index]
         owner = self._sources.classes.get(".".join(path[:-1]))
         if owner is not None and owner.base == "Enum" and path[-1] in owner.constants:
             return EnumMember(owner.name, constant_value(owner.constants[path[-1]], self._budget))

@@ -2,12 +2,14 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 from msgspec import Meta
 
 from capplan.errors import UsageError
+from capplan.units import whole_number
 from capplan.verbs.llm.fields import LanguageModelFields
 from capplan.verbs.statement.options import HERE, Field, Option, Topic, fields_of
 
@@ -104,8 +106,8 @@ def _merged(files: "tuple[StatedFile, ...]") -> dict[str, str]:
 def _laid_out(said: Mapping[str, str], fields: Mapping[str, Field]) -> Mapping[str, str]:
     """Return what files say by the fields of a question: GPUs, ranks and micro-batches as the question counts them."""
     found = dict(said)
-    whole = {name: int(text) for name, text in said.items() if text.lstrip("-").isdigit()}
-    shares = whole.get("tp", 1) * whole.get("pp", 1) * whole.get("cp", 1)
+    whole = {name: int(text) for name, text in said.items() if whole_number(text.removeprefix("-")) is not None}
+    shares = max(1, whole.get("tp", 1) * whole.get("pp", 1) * whole.get("cp", 1))
     gpus = whole.get("gpus")
     if gpus is None and "per_node" in whole:
         gpus = whole["per_node"] * whole.get("nodes", 1)
@@ -117,12 +119,12 @@ def _laid_out(said: Mapping[str, str], fields: Mapping[str, Field]) -> Mapping[s
         if replicas > 1 and ranks > 1:
             found["shard_group"] = str(ranks)
     if whole.get("pp", 1) > 1 and "ranks" in whole and "micro_batch" in whole:  # torchtitan divides the local batch
-        micro = whole.get("pipeline_micro", 1)
+        micro = max(1, whole.get("pipeline_micro", 1))
         found["accumulate"] = str(max(1, whole["micro_batch"] // micro))
         found["micro_batch"] = str(micro)
-    if "global_batch" in fields and "global_batch" not in found and "micro_batch" in found:
-        of_rank = int(found["micro_batch"]) * int(found.get("accumulate", 1))
-        found["global_batch"] = str(of_rank * max(1, (gpus or 1) // shares))
+    sizes = [whole_number(found.get(name, "1")) or 0 for name in ("micro_batch", "accumulate")]
+    if "global_batch" in fields and "global_batch" not in found and "micro_batch" in found and all(sizes):
+        found["global_batch"] = str(prod(sizes) * max(1, (gpus or 1) // shares))
     return found
 
 
@@ -137,7 +139,7 @@ def _value(field: Field, text: str, where: str) -> Any:
 def _with_run(question: _Question, said: Mapping[str, str], fields: Mapping[str, Field]) -> _Question:
     """Return a question with the micro-batches that its global batch needs, and the tokens of its steps."""
     asked: Any = question
-    whole = {name: int(said[name]) for name in ("global_batch", "steps") if said.get(name, "").isdigit()}
+    whole = {name: whole_number(said.get(name, "")) or 0 for name in ("global_batch", "steps")}
     batch = whole.get("global_batch", 0)
     if "accumulate" in fields:
         ranks = max(1, asked.gpu_count // (asked.tp * asked.pp * asked.cp))

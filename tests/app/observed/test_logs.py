@@ -241,6 +241,7 @@ def test_several_compressed_logs_count_as_one(tmp_path: Path) -> None:
     ("lines", "words"),
     [
         (["hello"] * 60, "of no known form"),
+        (['{"a":' * 5000] * 60, "not a JSON object of the known form"),
         ([], "of no known form"),
         (["TIMESTAMP,ContextTokens,GeneratedTokens", "x,1,1"], "holds no request"),
     ],

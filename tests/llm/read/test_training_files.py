@@ -11,6 +11,7 @@ from capplan.llm.read.training_files import file_forms, megatron_model, read_tra
 from capplan.specs.foreign_files import read_foreign
 from capplan.verbs.llm.train_fields import TrainingJobFields
 from capplan.verbs.llm.train_files import _PLACES
+from tests.limits import within
 
 AXOLOTL = """
 base_model: meta-llama/Llama-3.1-8B-Instruct
@@ -154,3 +155,24 @@ def test_every_option_that_a_table_names_is_one_and_every_word_is_among_its_word
 def test_a_value_with_a_variable_that_nothing_sets_is_not_guessed(tmp_path: Path) -> None:
     tree = read_foreign(written(tmp_path, "a.sh", "x --tensor-model-parallel-size $TP --lr 1\n"))
     assert tree == {"tensor-model-parallel-size": "$TP", "lr": "1"}
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.yaml", "[" * 100_000),
+        ("a.yaml", "base_model: " + "[" * 40 + "]" * 40),
+        ("a.toml", "a = " + "[" * 100_000),
+        ("a.json", '{"a": ' * 50_000),
+    ],
+)
+def test_a_file_that_is_nested_without_end_is_refused_in_a_sentence(tmp_path: Path, name: str, text: str) -> None:
+    with within(cpu_s=4), pytest.raises(SpecError, match=f"{name}"):
+        read_training_files([written(tmp_path, name, text)])
+
+
+@pytest.mark.parametrize("size", ["0", "²", "9" * 5000, "-1", "x"])
+def test_sizes_of_a_script_that_no_model_has_describe_none(tmp_path: Path, size: str) -> None:
+    script = MEGATRON.replace("--num-attention-heads 8", f"--num-attention-heads {size}")
+    (file,) = read_training_files([written(tmp_path, "run.sh", script)])
+    assert file.config == {}

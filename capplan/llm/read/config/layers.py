@@ -20,6 +20,7 @@ from capplan.llm.core.layers import (
 )
 from capplan.llm.read.config.fields import LARGEST_SIZE, Fields
 from capplan.llm.read.config.traits import KvHeads, QueryKeyNorm, Traits, UnusualModelError, Windows
+from capplan.units import whole_number
 
 _WINDOW_NAMES = ("sliding_window", "sliding_window_size")
 _LAYER_KINDS = (
@@ -136,9 +137,9 @@ def _apply_layer_sizes(mixers: list[Mixer | None], fields: Fields, traits: Trait
     stated = fields.object("per_layer_config")
     for name in sorted(stated.names()) if stated is not None else ():
         sizes = stated.object(name) if stated is not None else None
-        if sizes is None or not name.isdecimal() or int(name) >= len(mixers):
+        index = whole_number(name)  # transformers writes "05"
+        if sizes is None or index is None or index >= len(mixers):
             continue
-        index = int(name)  # transformers writes "05"
         mixer = mixers[index]
         if not isinstance(mixer, Attention) or not sizes.names() <= _OF_LAYERS:
             raise sizes.error(f"sizes of single layers other than {', '.join(sorted(_OF_LAYERS))} are not covered")
@@ -609,7 +610,7 @@ def _routed_layers(fields: Fields, layer_count: int) -> list[bool]:
         return [mark == 1 for mark in marks]
     chosen = fields.raw("moe_layers") or fields.raw("moe_layers_enum")
     if isinstance(chosen, str):
-        chosen = [int(index) for index in chosen.split(",") if index.strip().isdecimal()]
+        chosen = [index for text in chosen.split(",") if (index := whole_number(text.strip())) is not None]
     if isinstance(chosen, list):
         fields.understood("interleave_moe_layer_step")
         return [index in chosen for index in range(layer_count)]
