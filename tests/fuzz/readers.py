@@ -139,7 +139,7 @@ READERS: Mapping[str, Reader] = {
     "compared": Reader("before.jsonl", _example("before.jsonl"), "measure --compare before.jsonl after.jsonl"),
     "service": Reader("own.load.yaml", _example("image-service.load.yaml"), f"{REPORT} --load own.load.yaml -o r.md"),
     "day": Reader("own.load.yaml", SERVICE, f"{REPORT} --load own.load.yaml -o r.json"),
-    "job": Reader("own.load.yaml", _example("nightly-job.load.yaml"), f"{REPORT} --load own.load.yaml -o r.html"),
+    "job": Reader("own.load.yaml", _example("nightly-job.load.yaml"), f"{REPORT} --load own.load.yaml -o r.json"),
     "services": Reader("s.load.yaml", _example("three-services.load.yaml"), "report --load s.load.yaml -o r.csv"),
     "llm load": Reader("llm.load.yaml", _example("llm.load.yaml"), "llm plan qwen3-8b --gpu l40s --load llm.load.yaml"),
     "finite run": Reader("llm.load.yaml", FINITE, "llm plan qwen3-8b --gpu l40s --tp 1 --load llm.load.yaml"),
