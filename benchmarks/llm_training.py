@@ -636,6 +636,7 @@ def fit_all(path: Path) -> tuple[TrainingCalibration, Report, list[tuple[str, st
         experts=widths_of(speed, speeds, parts["experts"]),
         memory=widths_of(memory, peaks, real),
     )
+    widths = replace(widths, memory_bytes=constant_width(memory, peaks, widths))
     add_splits(report, "tokens/s", speeds, speed, widths)
     add_splits(report, "memory", peaks, memory, widths)
     calibration = replace(
@@ -677,16 +678,35 @@ def add_splits(report: Report, metric: str, splits: Sequence[HeldOut], problem: 
             chosen = part[split.at]
             if not chosen.any():
                 continue
-            within = [
-                abs(error) <= math.log(_width(widths, metric, problem.runs[index], level))
+            found = [
+                _interval(widths, metric, problem.runs[index], math.exp(error), level)
                 for index, error, level in zip(split.at.tolist(), split.errors.tolist(), split.evidence, strict=True)
             ]
+            within = [interval.low <= 1.0 <= interval.high for interval in found]
             report.add(f"{metric}, {name}: {split.split} left out", split.errors[chosen], np.array(within)[chosen])
 
 
-def _width(widths: Widths, metric: str, run: MeasuredTraining, level: TrainingEvidence) -> float:
+def constant_width(problem: Problem, splits: Sequence[HeldOut], widths: Widths) -> float:
+    """Return the bytes that 90 % of tiny models, their source left out, need beside the share of a peak."""
+    split = next(split for split in splits if split.split == "source")
+    tiny = _parts(problem)["tiny models"]
+    missing = [0.0]
+    for index, error, level in zip(split.at.tolist(), split.errors.tolist(), split.evidence, strict=True):
+        if tiny[index] and (peak_bytes := problem.runs[index].peak_bytes):
+            squared = (math.exp(abs(error)) - 1.0) ** 2 - (widths.memory[level] - 1.0) ** 2
+            missing.append(peak_bytes * math.exp(error) * math.sqrt(max(squared, 0.0)))
+    return float(np.quantile(missing, _COVERED))
+
+
+def _interval(widths: Widths, metric: str, run: MeasuredTraining, ratio: float, level: TrainingEvidence) -> Interval:
+    """Return the interval of a prediction that is `ratio` times the measured value, over that value."""
     if metric == "memory":
-        return widths.memory[level]
+        relative = replace(widths, memory_bytes=widths.memory_bytes / (run.peak_bytes or math.inf))
+        return relative.around_peak(ratio, level)
+    return Interval.around(ratio, _width(widths, run, level))
+
+
+def _width(widths: Widths, run: MeasuredTraining, level: TrainingEvidence) -> float:
     if run.job.architecture.is_moe:
         return widths.experts[level]
     return (widths.adapters if "one GPU" in kind_of(run) else widths.dense)[level]
@@ -787,7 +807,9 @@ def page(calibration: TrainingCalibration, report: Report, further: Sequence[tup
         "of held-out runs that were as far, every source weighing alike. Of speeds, *measured*: GPU and framework "
         "were measured; *transferred*: another GPU of the chip's family, and the framework; *extrapolated*: either of "
         "the two; *far*: neither, or no GPU of the vendor. Of peaks, *measured*: the framework; *transferred*: another "
-        "of its kernels; *extrapolated*: neither; *far*: no GPU of the vendor, which nobody measured here.\n\n"
+        "of its kernels; *extrapolated*: neither; *far*: no GPU of the vendor, which nobody measured here. Beside its "
+        f"share a peak is uncertain by {calibration.widths.memory_bytes / 1e9:.1f} GB: with them 90 % of tiny models "
+        "lie inside whose source is left out.\n\n"
         "| evidence | tokens/s, dense | adapters on one GPU | experts | peak memory |\n"
         "| --- | ---: | ---: | ---: | ---: |\n"
         f"{widths}\n\n{tables}\n"

@@ -37,15 +37,23 @@ class TrainingEvidence(StrEnum):
 class Widths:
     """Half widths of 90 % intervals as factors above 1, by evidence.
 
-    Those of speeds are of dense models, of models with experts, and of adapters on one GPU; `memory` is of peaks. They
-    are the 90th percentiles of errors on runs that were as far from all others, because their source, GPU, generation
-    of chips, framework or year was left out.
+    Those of speeds are of dense models, of models with experts, and of adapters on one GPU; `memory` is of peaks, of
+    which `memory_bytes` are as uncertain however small a model is: buffers, workspaces and blocks that the allocator
+    keeps. They are the 90th percentiles of errors on runs that were as far from all others, because their source, GPU,
+    generation of chips, framework or year was left out.
     """
 
     dense: Mapping[TrainingEvidence, float]
     adapters: Mapping[TrainingEvidence, float]
     experts: Mapping[TrainingEvidence, float]
     memory: Mapping[TrainingEvidence, float]
+    memory_bytes: float = 0.0
+
+    def around_peak(self, peak_bytes: float, evidence: TrainingEvidence) -> Interval:
+        """Return the interval of a peak of memory: a share of it and a constant, independent of each other. [bytes]"""
+        return Interval.around(
+            peak_bytes, 1.0 + math.hypot(self.memory[evidence] - 1.0, self.memory_bytes / peak_bytes)
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -165,7 +165,7 @@ def answer_training_memory(
     evidence = calibration.memory_evidence(gpu=gpu, framework=job.framework)
     usable = gpu.expected_usable_bytes
     usable -= job.rollout_fraction * gpu.memory_bytes
-    peak = Interval.around(outlook.peak(MemoryScope.DEVICE), calibration.widths.memory[evidence])
+    peak = calibration.widths.around_peak(outlook.peak(MemoryScope.DEVICE), evidence)
     probability = calibration.fit_probability(peak.expected, usable_bytes=usable, evidence=evidence)
     if own.peak_bytes:
         evidence = TrainingEvidence.MEASURED_HERE

@@ -26,7 +26,7 @@ def judge_training(
             run=run,
             metric=TrainingMetric.PEAK_BYTES,
             measured=run.peak_bytes,
-            predicted=Interval.around(peak, calibration.widths.memory[memory.evidence]),
+            predicted=calibration.widths.around_peak(peak, memory.evidence),
             evidence=memory.evidence,
         )
     if run.tokens_per_s:

@@ -222,7 +222,7 @@ def layouts(job: TrainingJob, gpu: TrainingGpu, *, gpus: int) -> Iterator[Traini
                 ranks = gpus // product * context
                 for expert in _expert_degrees(job, stage=tensor * ranks):
                     for shard in _shards(job, pipeline=pipeline, ranks=ranks):
-                        for virtual in _chunks(total, pipeline):
+                        for virtual in [1, *(n for n in (2, 4) if pipeline > 1 and total % (pipeline * n) == 0)]:
                             yield TrainingLayout(
                                 gpus=gpus,
                                 tensor=tensor,
@@ -266,14 +266,6 @@ def _shards(job: TrainingJob, *, pipeline: int, ranks: int) -> tuple[Shard, ...]
     if framework.copies_gradients and not job.is_adapted:  # DeepSpeed
         return (Shard.ZERO1, Shard.ZERO2, Shard.ZERO3)
     return (Shard.NONE, Shard.ZERO3) if pipeline == 1 or not job.is_adapted else (Shard.NONE,)
-
-
-def _chunks(total: int, pipeline: int) -> Iterator[int]:
-    yield 1
-    if pipeline > 1:
-        for chunks in (2, 4):
-            if total % (pipeline * chunks) == 0:
-                yield chunks
 
 
 def run_offer(

@@ -838,3 +838,12 @@ def test_a_run_in_several_machines_needs_their_network() -> None:
     stated = run_offer([single, board], SPEC, gpus=16, network_bytes_per_s=50e9)
     assert stated is not None
     assert (stated.instance_gpus, stated.server.network_bytes_per_s) == (8, 50e9)
+
+
+def test_a_constant_of_peaks_matters_to_small_models_alone() -> None:
+    # a share of 1.2 and a constant of 0.9 GB are independent: 2 GB may be √(0.4² + 0.9²) more, 80 GB √(16² + 0.9²)
+    widths = replace(CALIBRATION.widths, memory_bytes=0.9e9)
+    small, large = (widths.around_peak(size, TrainingEvidence.MEASURED) for size in (2e9, 80e9))
+    assert small.high == pytest.approx(2e9 + 0.985e9, rel=1e-3)
+    assert small.low == pytest.approx(2e9 / (1 + 0.985 / 2), rel=1e-3)
+    assert large.high == pytest.approx(80e9 + 16.025e9, rel=1e-4)
