@@ -15,6 +15,11 @@ lies within where widths are learnt from the other half of the families.
 `--gpus` leaves out GPUs instead, each with a fifth of the families, in eager mode and in both layouts: the eager rows
 of one model of each family, drawn at random. GPUs and families weigh alike. What lies further off than the sides of a
 cell is the spread of GPUs (`between_gpus`, and what rests on it), never less than before.
+
+`--curves latency-curves.csv.gz op-gemm-vllm.csv.gz op-attention-prefill.csv.gz kernels-fp32.csv.gz` leaves out models
+of batch curves, each on all GPUs, models weighing alike: `accuracy.py` leaves out one curve at a time, whose model
+other GPUs still tell. It widens the sides of steps in single precision, of GPUs of few rows, and of those that wait for
+the host.
 """
 
 import argparse
@@ -27,7 +32,7 @@ from pathlib import Path
 from unittest import mock
 
 import numpy as np
-from accuracy import CHANGED, drawn
+from accuracy import CHANGED, Described, drawn, gather
 
 from capplan.app.calibration.calibrate import described_steps
 from capplan.app.calibration.measured_models import group_runs
@@ -38,7 +43,7 @@ from capplan.core.calibrate.measured import MeasuredStep
 from capplan.core.calibrate.validation import error_statistics
 from capplan.core.latency import lookup
 from capplan.core.latency.calibration import Calibration, IntervalWidth
-from capplan.core.latency.lookup import workload_kind
+from capplan.core.latency.lookup import FEW_ROWS, LAUNCHES, workload_kind
 from capplan.core.numbers import BoolArray, FloatArray, IntArray
 from capplan.specs import load_gpus
 from capplan.specs.calibration import dump_calibration, load_calibration
@@ -56,6 +61,9 @@ FIFTH, HALF = "a fifth of the families", "half of the families"
 GPU_FIFTH = "a GPU and a fifth of the families"
 GPUS = ("<!-- step_splits.py --gpus -->", "<!-- end of step_splits.py --gpus -->")
 _GPUS_COMMAND = "python benchmarks/step_splits.py latency-timm.csv.gz --gpus"
+CURVES = ("<!-- step_splits.py --curves -->", "<!-- end of step_splits.py --curves -->")
+_CURVES_COMMAND = f"{_GPUS_COMMAND.removesuffix('gpus')}curves"
+_ROWS_WITH_CURVES = 150
 _FEWEST_ROWS = 60
 """Rows from which on a GPU speaks for others here: of one model of each family it has fewer than of all models."""
 _OUTSIDE = 0.1
@@ -180,10 +188,19 @@ def main() -> None:
     parser.add_argument("--traces", type=Path)
     parser.add_argument("--keep", type=Path, help="keep errors in this folder, or go on from those kept there")
     parser.add_argument("--only", choices=tuple(_FILES), help="judge this kind alone, and keep it")
+    parser.add_argument("--curves", type=Path, nargs="+", help="leave out models of the batch curves of the first file")
     parser.add_argument("--gpus", action="store_true", help="leave out GPUs, each with a fifth of the families")
     parser.add_argument("--write", action="store_true")
     words = parser.parse_args()
     calibration = load_calibration()
+    if words.curves:
+        rows = gather([words.measured, *words.curves], words.traces, at_most=_ROWS_WITH_CURVES)
+        eager, section = judge_curves(rows, replace(calibration, parts={}, engines={}))
+        print(section)
+        if words.write:
+            write_section(PAGES["eager"], section, CURVES)
+            calibration_file(_FILES["eager"]).write_text(dump_calibration(eager), encoding="utf-8")
+        return
     if words.gpus:
         wanted = [step for step in read_measured(words.measured).steps if workload_kind(step.workload) == "eager"]
         steps = [
@@ -284,6 +301,48 @@ def judge_gpus(steps: Sequence[TimedStep], part: Calibration) -> tuple[Calibrati
             )  # fmt: skip
             lines.append(f"| {' | '.join(cells)} |")
     command = f"{part.origin.command.partition(f'; {_GPUS_COMMAND}')[0]}; {_GPUS_COMMAND}"
+    origin = replace(part.origin, command=command, held_out_errors=held)
+    return replace(part, widths=made, origin=origin), "\n".join(lines) + "\n"
+
+
+def judge_curves(rows: Sequence[Described], part: Calibration) -> tuple[Calibration, str]:
+    """Return a calibration whose sides cover curves of models that were left out, and the page's table."""
+    steps, make = [row.step for row in rows], FITS["eager"]
+    laid = fit_rows(steps, load_rate_laws())
+    fit, errors = make(laid), np.full(len(steps), np.nan)
+    best = fit.fit()
+    models = np.array([row.model if row.curve else "" for row in rows])
+    for model in sorted(set(models.tolist()) - {""}):
+        predict_without(laid, make, models == model, models == model, errors, start=best)
+    waits, of_curve = fit.host_decides(best), models != ""
+    single = np.array([step.levels["precision"] == "single" for step in steps])
+    assert part.origin is not None
+    made, held = dict(part.widths), dict(part.origin.held_out_errors)
+    lines = [
+        "| steps | count | median | p90 | bias | sides before | sides that 90 % ask for |",
+        "| --- | ---: | ---: | ---: | ---: | ---: | ---: |",
+    ]
+    for name, title, here in (
+        (FEW_ROWS, "16 bits, the device decides", of_curve & ~single & ~waits),
+        ("device single", "single precision, the device decides", of_curve & single & ~waits),
+        (LAUNCHES, "the host decides", of_curve & waits),
+    ):
+        cell, weight = part.widths[name], 1.0 / np.unique(models[here], return_counts=True)[1]
+        weight = weight[np.unique(models[here], return_inverse=True)[1]]
+        below, above = (quantile(sign * errors[here], weight, 1.0 - _OUTSIDE / 2) for sign in (1.0, -1.0))
+        made[name] = replace(cell, below=max(below, cell.below), above=max(above, cell.above))
+        found, size = error_statistics(errors[here]), np.abs(np.expm1(errors[here]))
+        held[f"drawn, a curve's model: {name}"] = {
+            "median": found.median, "p90": found.p90, "bias": found.bias, "rows": float(found.count),
+        }  # fmt: skip
+        shown = [f"{100 * np.expm1(-one):.0f} to +{100 * np.expm1(two):.0f} %"
+                 for one, two in ((cell.below, cell.above), (below, above))]  # fmt: skip
+        middle, most = (100 * quantile(size, weight, level) for level in (0.5, 0.9))
+        bias = np.exp(quantile(errors[here], weight, 0.5))
+        lines.append(
+            f"| {title} | {here.sum()} | {middle:.1f} | {most:.1f} | {bias:.3f} | {shown[0]} | {shown[1]} |"
+        )  # fmt: skip
+    command = f"{part.origin.command.partition(f'; {_CURVES_COMMAND}')[0]}; {_CURVES_COMMAND}"
     origin = replace(part.origin, command=command, held_out_errors=held)
     return replace(part, widths=made, origin=origin), "\n".join(lines) + "\n"
 
