@@ -96,7 +96,12 @@ def stronger_gpus(
         if other.id != gpu.id and other.memory_bytes >= gpu.memory_bytes
     ]
     faster = sorted(
-        (item for item in faster if item.speedup >= _NEXT_SPEEDUP and not _is_dearer(item)),
+        (
+            item
+            for item in faster
+            if item.speedup >= _NEXT_SPEEDUP
+            and (item.usd_per_million_samples or 0) <= _DEARER * (item.usd_now or math.inf)
+        ),
         key=lambda item: item.speedup,
     )
     cheaper = [
@@ -110,11 +115,6 @@ def stronger_gpus(
 
 _DEARER = 1.1
 """A GPU whose samples cost more than this many times those here is not advised."""
-
-
-def _is_dearer(advice: SpeedAdvice) -> bool:
-    now, then = advice.usd_now, advice.usd_per_million_samples
-    return now is not None and then is not None and then > _DEARER * now
 
 
 def is_of_same_kind(first: GpuSpec, second: GpuSpec) -> bool:

@@ -73,10 +73,13 @@ class ExecutedStep:
         workload = in_own_precision(recording, workload)
         is_eager = workload.framework is Framework.EAGER
         if workload.framework.is_engine:
+            part = part_for(calibration, workload) if calibration else None
+            if part is not None and any(kernel.name.startswith("aten.convolution") for kernel in recording.kernels):
+                part = with_convolution_widths(part, workload.framework)
             return cls(
                 recording=engine_recording(recording, workload),
                 workload=workload,
-                calibration=_engine_part(calibration, recording, workload) if calibration else None,
+                calibration=part,
                 graph_breaks=refusal_notes(recording, workload.framework),
                 traced=recording if workload.precision is Precision.INT8 else None,
             )
@@ -104,10 +107,3 @@ def in_own_precision(recording: Recording, workload: Workload) -> Workload:
     most = max(macs, key=lambda dtype: macs[dtype], default="")
     own = OWN_PRECISIONS.get(most) if macs[most] else None
     return workload if own is None else replace(workload, precision=own)
-
-
-def _engine_part(calibration: Calibration, recording: Recording, workload: Workload) -> Calibration:
-    """Return the part that serves an engine, with the intervals of networks of convolutions where it has some."""
-    found = part_for(calibration, workload)
-    has_convolutions = any(kernel.name.startswith("aten.convolution") for kernel in recording.kernels)
-    return with_convolution_widths(found, workload.framework) if has_convolutions else found

@@ -93,7 +93,10 @@ def largest_certain_batch(model: MemoryModel, *, gpu: GpuSpec | None, available_
     found = largest_fitting_batch(model, gpu=gpu, available_bytes=available_bytes.low, end=End.HIGH)
     if model.recording.exact_batch is not None:
         return found
-    while found > 1 and not _is_certain(model, found, gpu, available_bytes):
+    while found > 1:
+        total = model.total_bytes(batch=found, gpu=gpu, available_bytes=available_bytes.expected)
+        if fit_status(total, available_bytes=available_bytes) is FitStatus.FITS:
+            break
         found -= max(1, found // 64)
     return found
 
@@ -117,11 +120,6 @@ def largest_batches(model: MemoryModel, *, gpu: GpuSpec, utilization_fraction: f
     expected = largest_fitting_batch(model, gpu=gpu, available_bytes=available.expected)
     certain = largest_certain_batch(model, gpu=gpu, available_bytes=available) if expected else 0
     return LargestBatch(certain=min(expected, certain), expected=expected)
-
-
-def _is_certain(model: MemoryModel, batch: int, gpu: GpuSpec | None, available_bytes: Interval) -> bool:
-    total = model.total_bytes(batch=batch, gpu=gpu, available_bytes=available_bytes.expected)
-    return fit_status(total, available_bytes=available_bytes) is FitStatus.FITS
 
 
 _ANCHOR_BATCHES = (5, 17, 67, 257, 1021, 4093, 16381, 65521)

@@ -197,7 +197,10 @@ class MemoryModel:
         self.check(batch)
         if available_bytes is None and gpu is not None:
             available_bytes = gpu.expected_usable_bytes
-        free = self._without_limit(batch, gpu)
+        unlimited = (_capability(gpu), batch)  # as if memory had no end; GPUs of one compute capability share it
+        if unlimited not in self._unlimited:
+            self._unlimited[unlimited] = {end: self.replays(gpu, end).at(batch) for end in ENDS}
+        free = self._unlimited[unlimited]
         ends = free if available_bytes is None else self._within(free, batch, gpu, available_bytes)
         # The peaks by part, made once for all GPUs whose event streams and replays are the same.
         expected = self.replays(gpu, End.EXPECTED)
@@ -238,13 +241,6 @@ class MemoryModel:
             peak_module="" if op == ALWAYS else self.recording.modules[self.recording.ops[op].module],
         )
         return found, live
-
-    def _without_limit(self, batch: int, gpu: GpuSpec | None) -> Mapping[End, ReplayResult]:
-        """Replay as if memory had no end; kept, because GPUs of one compute capability share it."""
-        key = (_capability(gpu), batch)
-        if key not in self._unlimited:
-            self._unlimited[key] = {end: self.replays(gpu, end).at(batch) for end in ENDS}
-        return self._unlimited[key]
 
     def _within(
         self, free: Mapping[End, ReplayResult], batch: int, gpu: GpuSpec | None, available_bytes: float

@@ -161,17 +161,14 @@ def rule_of_thumb(model: MemoryModel, *, batch: int, gpus: Sequence[GpuSpec]) ->
     """Work out the classic estimate from the same trace: every operator's output counts, none is ever freed."""
     recording = model.traced
     made = [s for s in recording.storages if s.birth >= 0 and s.parameter is None]
+    backward = (phase.first_op for phase in recording.phases if phase.name == "backward")
+    forward_end = next(backward, len(recording.ops))
     return RuleOfThumb(
         input_bytes=sum(tensor.size_bytes(batch) for tensor in model.trace.inputs),
-        output_bytes=sum(s.size_bytes.at(batch) for s in made if s.birth < _forward_end(model)),
+        output_bytes=sum(s.size_bytes.at(batch) for s in made if s.birth < forward_end),
         parameter_bytes=model.trace.weight_bytes,
         gpus=tuple(sorted(gpus, key=lambda gpu: (gpu.memory_bytes, gpu.id))),
     )
-
-
-def _forward_end(model: MemoryModel) -> int:
-    recording = model.traced
-    return next((phase.first_op for phase in recording.phases if phase.name == "backward"), len(recording.ops))
 
 
 def _answer_gpu(

@@ -79,7 +79,9 @@ def analyze_trace(trace: Trace, *, configuration: Configuration, batch: int, dep
     """Count a recording at a batch size; modules deeper than `depth` count for their parents."""
     recording = trace.recording(configuration)
     by_first_use = _parameters_by_first_use(trace, recording)
-    by_owner = _parameters_by_owner(trace, depth)
+    by_owner: dict[tuple[str, str], int] = defaultdict(int)
+    for owner, elements in trace.parameters_by_module().items():
+        by_owner[truncate_path(owner, depth), ""] += elements
 
     def key_both(op: Op) -> tuple[str, str]:
         return truncate_path(recording.modules[op.module], depth), recording.kernels[op.kernel].name
@@ -156,13 +158,6 @@ def _parameters_by_first_use(trace: Trace, recording: Recording) -> list[tuple[O
                 found.append((op, elements))
     unused = trace.parameter_count - sum(elements for _, elements in found)
     return [*found, (None, unused)] if unused else found
-
-
-def _parameters_by_owner(trace: Trace, depth: int | None) -> dict[tuple[str, str], int]:
-    sums: dict[tuple[str, str], int] = defaultdict(int)
-    for owner, elements in trace.parameters_by_module().items():
-        sums[truncate_path(owner, depth), ""] += elements
-    return sums
 
 
 _BRANCHES = frozenset({"aten._local_scalar_dense", "aten.is_nonzero", "aten.equal", "aten.item"})

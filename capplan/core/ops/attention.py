@@ -191,7 +191,9 @@ def choose_attention(
     if asked is AttentionBackend.MATH:
         return asked
     for backend in PREFERENCE if asked is None else (asked, *PREFERENCE):
-        if backend is _FLASH and _flash_declines(call, capability):
+        skewed = call.is_causal and call.query_len != call.key_len
+        large = call.needs_grad and call.head_dim > 192 and capability in _GRADIENTS_UP_TO_192
+        if backend is _FLASH and (skewed or large):
             continue
         release = _OWN_LIBRARIES if backend is asked else torch_version
         if any(
@@ -228,12 +230,6 @@ def capability_class(compute_capability: Version | None) -> tuple[bool, ...]:
     capability = compute_capability or (8, 0)
     admitted = (rule.capabilities[0] <= capability <= rule.capabilities[1] for rule in RULES)
     return (*admitted, capability in _GRADIENTS_UP_TO_192)
-
-
-def _flash_declines(call: AttentionCall, capability: Version) -> bool:
-    """Return True if FlashAttention refuses: a causal mask over unequal lengths, or a backward of large heads."""
-    skewed = call.is_causal and call.query_len != call.key_len
-    return skewed or (call.needs_grad and call.head_dim > 192 and capability in _GRADIENTS_UP_TO_192)
 
 
 def attention_call(kernel: Kernel, *, batch: int, dtype: str) -> AttentionCall:

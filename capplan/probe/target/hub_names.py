@@ -94,7 +94,9 @@ def _of_repository(repository: HubRepository, request: ModelRequest) -> HubModel
     elif config_place(repository) is None:
         raise UsageError(f"{repository.id} {_what_else(repository)}.")
     if _MODULES in files:
-        notes = (*notes, _modules_note(repository))
+        kinds = [str(module.get("type", "")).rpartition(".")[2] for module in _modules(repository)]
+        others = ", ".join(kind for kind in kinds[1:] if kind) or "nothing"
+        notes += (f"sentence-transformers: this is its transformer; {others} follows it and is not counted.",)
     return HubModel(request=replace(request, words=f"hf:{repository.words}"), notes=notes)
 
 
@@ -154,9 +156,3 @@ def _adapter_note(repository: HubRepository, adapter: Mapping[str, Any]) -> str:
 def _modules(repository: HubRepository) -> list[dict[str, Any]]:
     listed = repository.json_list(_MODULES)
     return [module for module in listed if isinstance(module, dict)]
-
-
-def _modules_note(repository: HubRepository) -> str:
-    kinds = [str(module.get("type", "")).rpartition(".")[2] for module in _modules(repository)]
-    others = ", ".join(kind for kind in kinds[1:] if kind)
-    return f"sentence-transformers: this is its transformer; {others or 'nothing'} follows it and is not counted."
