@@ -123,6 +123,12 @@ STORED = {
     # 16-bit scales, 4-bit zero points, and a 32-bit index of every input column
     "gptq": MATRIX // 2 + 2 * OUTPUTS * 2 + OUTPUTS * 2 // 2 + 4 * INPUTS,
     "awq": MATRIX // 2 + 2 * OUTPUTS * 2 + OUTPUTS * 2 // 2,
+    # ggml-common.h: a block of 32 has a 16-bit scale (34 bytes of int8, 18 of int4), Q4_1 a 16-bit minimum, too (20
+    # bytes), and 256 of Q4_K 144 bytes
+    "q8_0": MATRIX // 32 * 34,
+    "q4_0": MATRIX // 32 * 18,
+    "q4_1": MATRIX // 32 * 20,
+    "q4_k": MATRIX // 256 * 144,
     # an fp32 scale for 128 by 128: 4 by 2 blocks
     "fp8_block": MATRIX + 4 * 8,
 }
@@ -175,7 +181,7 @@ def names(name: str) -> list[str]:
 
 def test_each_scheme_runs_the_kernels_that_pytorch_runs() -> None:
     assert names("int4_weight_only") == ["embedding", "quantised_linear", "mm"]
-    assert names("int8_weight_only") == ["embedding", "widen", "addmm", "mm"]
+    assert names("int8_weight_only") == ["embedding", "widen", "rescale", "rescale", "addmm", "mm"]
     assert names("int8_dynamic") == ["embedding", "quantise", "quantised_linear", "rescale", "mm"]
     assert names("float8_dynamic") == ["embedding", "quantise", "quantised_linear", "mm"]
 
@@ -187,7 +193,9 @@ def test_a_fused_kernel_reads_packed_weights_and_a_widened_one_reads_them_twice(
         return sum(each.weight_bytes for each in moved)
 
     assert weight_traffic("int4_weight_only") == MATRIX // 2 + 8 * OUTPUTS + 2 * OUTPUTS
-    assert weight_traffic("int8_weight_only") == MATRIX + 2 * OUTPUTS + 2 * MATRIX + 2 * OUTPUTS
+    assert weight_traffic("bitsandbytes_4bit") == STORED["bitsandbytes_4bit"] + 2 * MATRIX + 2 * OUTPUTS
+    two_more = 2 * 2 * MATRIX  # torchao casts and scales in kernels of their own, each of which reads the wide copy
+    assert weight_traffic("int8_weight_only") == MATRIX + 2 * OUTPUTS + two_more + 2 * MATRIX + 2 * OUTPUTS
 
 
 def test_lifetimes_of_the_model_are_kept_and_temporaries_die_at_once() -> None:
@@ -207,6 +215,7 @@ def test_options_name_schemes() -> None:
     assert find_scheme("int8", "int8") is find_scheme(None, "int8") is SCHEMES["int8_dynamic"]
     assert find_scheme("fp8", "fp8") is SCHEMES["float8_dynamic"]
     assert find_scheme("Int4WeightOnlyConfig", None) is SCHEMES["int4_weight_only"]
+    assert find_scheme("nf4", None) is SCHEMES["bitsandbytes_4bit"]
     with pytest.raises(UnknownNameError, match="did you mean int8, int4"):
         find_scheme("int5", None)
     with pytest.raises(UsageError, match="no kernel for int4 weights with fp8"):
