@@ -284,7 +284,7 @@ FIT: Final = Shape("PlannedFit", Fit, "A GPU that serves one batch within the li
         show=column("samples/s", format_rate, csv="expected").on_page()
             .seen(View.ANSWER, title="{most}{item}s/s", rank=3)),
     figure("item_s", item_seconds, show=NOWHERE.alone().seen(View.PIPELINE, title="per {item}", form=item_time)),
-    figure("item_span", _item_span, show=NOWHERE.right().alone().seen(View.PIPELINE, title="from … to", rank=6)),
+    figure("item_span", _item_span, show=NOWHERE.right().alone().seen(View.PIPELINE, title="from … to")),
     figure("real_time_factor", _real_time_factor,
         show=NOWHERE.where_known().alone().seen(View.PIPELINE, title="real-time factor", form="{:.3g}".format)),
     figure("items_per_hour", items_per_hour,

@@ -17,7 +17,7 @@ KNOWN_PREFIX = "pipeline:"
 """What stands before the name of a pipeline that comes with capplan."""
 _KNOWN = Path(__file__).parent / "pipelines"
 _MOST_PARTS = 32
-_KEYS = ("name", "item", "parameters", "derived", "item_seconds", "precision", "offload", "parts")
+_KEYS = ("name", "item", "parameters", "derived", "item_seconds", "host_s", "precision", "offload", "parts")
 _SETTABLE = ("times", "precision", "framework", "weights", "attention", "offload", "on", "after")
 """What a question may state of a part, too."""
 _PART_KEYS = (
@@ -68,6 +68,7 @@ def read_pipeline(path: Path) -> Pipeline:
             for name, value in checker.mapping(tree, "derived").items()
         },
         item_seconds=None if "item_seconds" not in tree else _expression(checker, tree, "item_seconds", "1"),
+        host_s=_expression(checker, tree, "host_s", "0"),
         precision=_word(checker, tree, "precision", Precision),
         offload=_word(checker, tree, "offload", Offload),
     )
@@ -82,6 +83,7 @@ def read_pipeline(path: Path) -> Pipeline:
         pipeline.filled(part)
         pipeline.runs(part, 1)
     pipeline.seconds_of_item()
+    pipeline.host_time_s(1)
     return pipeline
 
 

@@ -45,6 +45,8 @@ from capplan.core.workload import LARGEST_BATCH, Workload
 
 _SLOWEST_FIRST = {"low": "high", "expected": "expected", "high": "low"}
 """The end of a rate's interval that gives an end of a time's."""
+_HOST_SPREAD = 2.0
+"""How much longer or shorter another machine's CPU may take to prepare an item: an assumption."""
 _LAYERS_AT_ONCE = {Offload.SEQUENTIAL: 1, Offload.STREAMED: 2}
 _WEIGHTS = ("weights", "buffers", "largest layer", "largest layers", "weights of other parts")
 """The parts of memory that hold weights."""
@@ -404,22 +406,24 @@ class PreparedPipeline(Planned):
     def _summed(self, gpu: GpuSpec, batch: int, rows: Sequence[LatencyEstimate]) -> LatencyEstimate:
         """Join the estimates of one run of each part into that of a batch of items."""
         runs = [self._runs(part, batch) for part in self.parts]
-        if len(rows) == 1 and runs[0].times == 1 and self._offload_of(self.parts[0]) is Offload.NONE:
+        host_s = self.pipeline.host_time_s(batch)
+        if len(rows) == 1 and runs[0].times == 1 and not host_s and self._offload_of(self.parts[0]) is Offload.NONE:
             return replace(rows[0], batch=batch, gpus_per_batch=self.gpu_count)
         spent = [_times(row, run.times) for row, run in zip(rows, runs, strict=True) if run.times > 0]
         low, expected, high = (self._spans(gpu, batch, rows, end) for end in ("low", "expected", "high"))
         total = Interval(
-            low=max(1e-12, batch_time_s(low)),
-            expected=max(1e-12, batch_time_s(expected)),
-            high=max(1e-12, batch_time_s(high)),
+            low=max(1e-12, batch_time_s(low) + host_s / _HOST_SPREAD),
+            expected=max(1e-12, batch_time_s(expected) + host_s),
+            high=max(1e-12, batch_time_s(high) + host_s * _HOST_SPREAD),
         )
-        work_s = sum(span.time_s for span in expected) or 1.0
-        moved_s = work_s - sum(row.latency_s.expected for row in spent)
+        work_s = host_s + sum(span.time_s for span in expected) or 1.0
+        moved_s = work_s - host_s - sum(row.latency_s.expected for row in spent)
         main = max(spent, key=lambda row: row.latency_s.expected, default=rows[0])
         shares = dict.fromkeys(Binding, 0.0)
         for row in spent:
             for binding, share in row.share_by_binding:
                 shares[binding] += share * row.latency_s.expected / work_s
+        shares[Binding.LAUNCHES] += host_s / work_s
         shares[Binding.BANDWIDTH] += max(0.0, moved_s) / work_s
         least = [
             replace(span, time_s=float(row.bound_s * run.times)) for span, row, run in zip(low, rows, runs, strict=True)
@@ -479,7 +483,9 @@ class PreparedPipeline(Planned):
         if len(known) < len(rows):
             return ()
         spans = self._spans(gpu, batch, known, "expected")
-        starts, found = start_times(spans), []
+        starts, host_s = start_times(spans), self.pipeline.host_time_s(batch)
+        host = PartTime(name="host", times=1.0, compute_s=host_s, moving_s=0.0, peak_bytes=0.0, on="the CPU")
+        found = [host] * (host_s > 0)
         for part, row, span in zip(self.parts, known, spans, strict=True):
             run = self._runs(part, batch)
             compute_s = float(run.times * row.latency_s.expected)
@@ -491,7 +497,7 @@ class PreparedPipeline(Planned):
                     compute_s=compute_s,
                     moving_s=span.time_s - compute_s,
                     peak_bytes=held,
-                    start_s=starts[part.part.name],
+                    start_s=host_s + starts[part.part.name],
                     on=part.part.on,
                     offload=self._offload_of(part).value,
                 )

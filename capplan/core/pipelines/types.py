@@ -97,6 +97,7 @@ class Pipeline:
         parts: in the order in which they run.
         parameters: numbers of an item by name, such as height and steps, which a question may set.
         derived: expressions over the parameters and those before them, by name.
+        host_s: an expression for how long the CPU prepares an item before the parts run.
         item_seconds: an expression for how many seconds of sound or film an item is; None where it has no length.
         precision: the number formats of parts that state none; None for the models' own.
         offload: where weights wait; None leaves it to the question.
@@ -108,6 +109,7 @@ class Pipeline:
     parameters: Mapping[str, Number] = field(default_factory=dict)
     derived: Mapping[str, str] = field(default_factory=dict)
     item_seconds: str | None = None
+    host_s: str = "0"
     precision: Precision | None = None
     offload: Offload | None = None
     notes: tuple[str, ...] = ()
@@ -181,6 +183,10 @@ class Pipeline:
         if samples < 1 or samples != int(samples):
             raise UsageError(f"{where}: {samples:g} samples a run at batch {batch}; a whole number from 1 is needed.")
         return Runs(times=times, batch=int(samples))
+
+    def host_time_s(self, batch: int) -> float:
+        """Return how long the CPU prepares a batch of items, one after the other. [s]"""
+        return batch * float(evaluate(self.host_s, self.values(1), where=f"{self.name}: host_s"))
 
     def seconds_of_item(self) -> float | None:
         """Return how long an item plays; None where it has no length. [s]"""

@@ -33,6 +33,28 @@ def test_time_is_linear_in_steps(pipeline_file: Path) -> None:
     assert part_s(forty, "denoiser") == pytest.approx(4 * part_s(ten, "denoiser"))
 
 
+def test_what_the_cpu_prepares_of_an_item_adds_to_its_time(pipeline_file: Path) -> None:
+    before = planned(pipeline_file)
+    text = pipeline_file.read_text(encoding="utf-8")
+    pipeline_file.write_text(text.replace("parts:", "host_s: steps * 0.001\nparts:"), encoding="utf-8")
+    fit = planned(pipeline_file)
+    assert fit.latency.latency_s.expected - before.latency.latency_s.expected == pytest.approx(20 * 0.001)
+    assert (fit.parts[0].name, fit.parts[0].on) == ("host", "the CPU")
+    assert sum(part.total_s for part in fit.parts) == pytest.approx(fit.latency.latency_s.expected)
+    two: Plan = capplan.plan(str(pipeline_file), allow_code=True, gpus=[GPU], batches=[2])
+    assert part_s(two.fits[0], "host") == pytest.approx(2 * 0.020)
+    pipeline_file.write_text(text.replace("parts:", "host_s: nonsense\nparts:"), encoding="utf-8")
+    with pytest.raises(CapplanError, match="nonsense"):
+        read_pipeline(pipeline_file)
+
+
+def test_the_interval_is_the_last_figure_of_a_table_to_go(pipeline_file: Path) -> None:
+    plan: Plan = capplan.plan(str(pipeline_file), allow_code=True, gpus=[GPU, "l4"], batches=[1])
+    for width in range(60, 130, 10):
+        rows = ["".join(str(getattr(span, "text", span)) for span in row) for row in pipeline_lines(plan, width=width)]
+        assert any("from … to" in row for row in rows), width
+
+
 def test_the_parts_add_up_to_the_whole(pipeline_file: Path) -> None:
     fit = planned(pipeline_file)
     assert sum(part.total_s for part in fit.parts) == pytest.approx(fit.latency.latency_s.expected)
