@@ -390,7 +390,8 @@ def _estimates(
         notes += () if loops is None else (loops_note(loops, with_s=step_s[row, 0], without_s=least_step_s[row, 0]),)
         found = gpu_evidence(calibration, gpu, workload)
         device, host = interval_sides(calibration, gpu, workload)
-        quantised = _quantised_spread(times, row, step_s)
+        spent_s = times.times.total_s[row] * times.count[row][:, None]
+        quantised = times.table.spread @ spent_s / step_s[row]  # their spread times their share, [batch]
         below = np.hypot(_mixed(device.below, host.below, shares[2, row]), quantised)
         above = np.hypot(_mixed(device.above, host.above, shares[2, row]), quantised)
         expected, least_s = step_s[row], least_step_s[row]
@@ -425,14 +426,6 @@ def _estimates(
             for batch, bound_s, (low, middle, high), by_binding, largest, waiting_s in columns
         )
     return answers
-
-
-def _quantised_spread(times: DeviceTimes, row: int, step_s: FloatArray) -> FloatArray:
-    """Return what quantised kernels add to a step's interval in square: their spread times their share, [batch]."""
-    if not times.table.spread.any():
-        return np.zeros(step_s.shape[1])
-    spent_s = times.times.total_s[row] * times.count[row][:, None]
-    return np.asarray(times.table.spread @ spent_s / step_s[row])
 
 
 def _mixed(device: float, host: float, host_share: FloatArray) -> FloatArray:
