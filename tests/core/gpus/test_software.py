@@ -1,9 +1,11 @@
 """Which software runs on which devices, against what vendors print, over all devices."""
 
+import random
 from itertools import product
 
 import pytest
 
+import capplan
 from capplan.core.gpus.spec import GpuSpec, PeakKind
 from capplan.core.latency.device import DeviceRates, Unsupported, device_rates
 from capplan.core.latency.kernel_time import PeakUse
@@ -111,3 +113,40 @@ def test_what_is_refused_names_the_real_lack() -> None:
         _, separator, needed = found.lacking.partition("known rate for ")
         if separator:  # the rate that is said to be missing is not in the spec
             assert not gpu.peak(PeakKind(needed)), found
+
+
+def offered(gpu: GpuSpec, framework: Framework, precision: Precision) -> bool:
+    """Return what makers offer, by NVIDIA's support matrix and PyTorch's, PyTorch/XLA's and Neuron's documents."""
+    held, word = gpu.compute_capability or (0, 0), precision.arithmetic
+    if framework.is_engine:
+        since = {"int8": (7, 0), "fp8": (8, 9), "bf16": (8, 0), "tf32": (8, 0)}.get(word, (5, 3))
+        return gpu.vendor == "NVIDIA" and (held >= since or (word == "int8" and held == (6, 1)))
+    if framework is Framework.EAGER:
+        return gpu.vendor not in ("Google", "Amazon")
+    if framework is Framework.COMPILE_GRAPHS and gpu.vendor not in ("NVIDIA", "AMD"):
+        return False
+    return gpu.vendor != "NVIDIA" or held >= ((8, 0) if word == "bf16" else (7, 0))
+
+
+@pytest.mark.slow
+def test_two_thousand_random_questions_find_no_pair_that_its_maker_does_not_offer() -> None:
+    """Ask `plan` about random devices, frameworks and formats; those of one step are asked together."""
+    chance = random.Random(54)
+    asked: dict[tuple[Framework, Precision], list[GpuSpec]] = {}
+    choices = sorted({(framework, precision) for _, framework, precision, _ in PAIRS})
+    for _ in range(2000):
+        asked.setdefault(chance.choice(choices), []).append(chance.choice(GPUS))
+    answers = refusals = 0
+    for (framework, precision), gpus in asked.items():
+        plan = capplan.plan(
+            "examples/net.py:Net", inputs=["x=3x32x32"], gpus=sorted({gpu.id for gpu in gpus}),
+            batches=[chance.choice([1, 8, 64])], framework=framework, precision=precision,
+        )  # fmt: skip
+        answered = {fit.gpu.id for fit in plan.fits}
+        answers += sum(gpu.id in answered for gpu in gpus)
+        refusals += sum(gpu.id not in answered for gpu in gpus)
+        wrong = [gpu.id for gpu in gpus if gpu.id in answered and not offered(gpu, framework, precision)]
+        assert not wrong, (framework, precision, wrong)
+        assert {rejection.gpu.id for rejection in plan.rejections} == {gpu.id for gpu in gpus} - answered
+    assert answers + refusals == 2000
+    assert min(answers, refusals) > 400
