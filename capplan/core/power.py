@@ -461,18 +461,6 @@ def step_energy(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Slowdowns:
-    """By what factors steps take longer, one entry a step: at the lower end of the interval, expected, at the upper."""
-
-    low: FloatArray
-    expected: FloatArray
-    high: FloatArray
-
-    def at(self, end: End) -> FloatArray:
-        return {End.LOW: self.low, End.EXPECTED: self.expected, End.HIGH: self.high}[end]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class CardCap:
     """A card and the law of power, whose cap lies below the card's own limit; times are those of `end`."""
 
@@ -480,8 +468,10 @@ class CardCap:
     law: PowerLaw
     end: End = End.EXPECTED
 
-    def slowdowns(self, shares: Sequence[RateShares], probe: Callable[[], Sequence[FloatArray]]) -> Slowdowns:
-        """Return by what factors the cap lengthens steps.
+    def slowdowns(
+        self, shares: Sequence[RateShares], probe: Callable[[], Sequence[FloatArray]]
+    ) -> Mapping[End, FloatArray]:
+        """Return by what factors the cap lengthens steps, one entry a step, by the end of their interval.
 
         The interval joins those of the power that is drawn without the cap and of the exponent.
         """
@@ -491,8 +481,7 @@ class CardCap:
         width = exp(self.law.half_width(self.gpu))
         draw_w = np.array([tdp_w * power_fraction(share, constants) for share in shares])
         if (np.minimum(tdp_w, draw_w * width) <= cap_w).all():
-            same = np.ones_like(draw_w)
-            return Slowdowns(low=same, expected=same, high=same)
+            return dict.fromkeys(End, np.ones_like(draw_w))
         memory_w = memory_chips_w(self.gpu, np.array([share.memory + share.cache for share in shares]))
         probed, capping = probe(), self.law.capping
 
@@ -506,8 +495,8 @@ class CardCap:
                 exponent=exponent,
             )
 
-        return Slowdowns(
-            low=end(draw_w / width, capping.low),
-            expected=end(draw_w, capping.exponent),
-            high=end(np.minimum(draw_w * width, tdp_w), capping.high),
-        )
+        return {
+            End.LOW: end(draw_w / width, capping.low),
+            End.EXPECTED: end(draw_w, capping.exponent),
+            End.HIGH: end(np.minimum(draw_w * width, tdp_w), capping.high),
+        }

@@ -7,7 +7,7 @@ chains and norms becomes one kernel each, as under torch.compile.
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from capplan.core.compiled.grouping import Fuser
 from capplan.core.compiled.rewrite import WEIGHT_ONLY, fuse_recording
@@ -256,20 +256,8 @@ def _narrow_kernel(kernel: Kernel, dtype: str, precision: Precision) -> Kernel:
     return replace(made, attributes={**kernel.attributes, **marks})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Places:
-    """Where a product keeps its input and its weight, and which dimension of the weight holds the output features."""
-
-    source: int
-    weight: int
-    features: int
-
-
-_PLACES = {
-    "aten.addmm": _Places(source=1, weight=2, features=1),
-    "aten.mm": _Places(source=0, weight=1, features=1),
-    "aten.linear": _Places(source=0, weight=1, features=0),
-}
+_PLACES = {"aten.addmm": (1, 2, 1), "aten.mm": (0, 1, 1), "aten.linear": (0, 1, 0)}
+"""Where a product keeps its input and its weight, and which dimension of the weight holds the output features."""
 
 
 def merged_products(recording: Recording, *, unmerged: str) -> Recording:
@@ -294,14 +282,14 @@ def _key(recording: Recording, op: Op, written: dict[int, int], unmerged: str) -
     """Return what products must have in common; None for what is not merged."""
     kernel = recording.kernels[op.kernel]
     places = _PLACES.get(kernel.name)
-    if places is None or unmerged in kernel.attributes or len(kernel.inputs) <= places.weight or kernel.flops:
+    if places is None or unmerged in kernel.attributes or len(kernel.inputs) <= places[1] or kernel.flops:
         return None
-    source, weight = kernel.inputs[places.source], kernel.inputs[places.weight]
-    others = [operand for index, operand in enumerate(kernel.inputs) if index != places.source]
+    place, of_weight, features = places
+    source, weight = kernel.inputs[place], kernel.inputs[of_weight]
+    others = [operand for index, operand in enumerate(kernel.inputs) if index != place]
     if source.is_weight or len(weight.shape) != 2 or not all(operand.is_weight for operand in others):
         return None
-    storage = op.reads[places.source]
-    depth = weight.shape[1 - places.features]
+    storage, depth = op.reads[place], weight.shape[1 - features]
     return kernel.name, len(kernel.inputs), source, storage, written[storage], weight.dtype, depth
 
 
@@ -324,16 +312,15 @@ def _merge(recording: Recording, ops: Sequence[Op]) -> tuple[Kernel, Op]:
     """Return one product for several; the weights of the others stay inputs, of no size of their own."""
     first = ops[0]
     kernels = [recording.kernels[op.kernel] for op in ops]
-    places = _PLACES[kernels[0].name]
+    place = _PLACES[kernels[0].name][0]
     inputs = tuple(
-        operand if index == places.source else _side_by_side(kernels, index, places)
-        for index, operand in enumerate(kernels[0].inputs)
+        operand if index == place else _side_by_side(kernels, index) for index, operand in enumerate(kernels[0].inputs)
     )
     more = [
         (replace(operand, shape=tuple(Affine(0) for _ in operand.shape)), storage)
         for op, kernel in zip(ops[1:], kernels[1:], strict=True)
         for index, (operand, storage) in enumerate(zip(kernel.inputs, op.reads, strict=True))
-        if index != places.source
+        if index != place
     ]
     kernel = replace(
         kernels[0],
@@ -349,11 +336,12 @@ def _merge(recording: Recording, ops: Sequence[Op]) -> tuple[Kernel, Op]:
     return kernel, op
 
 
-def _side_by_side(kernels: Sequence[Kernel], index: int, places: _Places) -> Operand:
+def _side_by_side(kernels: Sequence[Kernel], index: int) -> Operand:
     """Return the weight, or the bias, of all products side by side."""
     operands = [kernel.inputs[index] for kernel in kernels]
     shape = list(operands[0].shape)
-    features = places.features if index == places.weight else len(shape) - 1
+    _, of_weight, dimension = _PLACES[kernels[0].name]
+    features = dimension if index == of_weight else len(shape) - 1
     shape[features] = Affine(sum(operand.shape[features].constant for operand in operands))
     return replace(operands[0], shape=tuple(shape))
 

@@ -69,7 +69,7 @@ PLACED_MEMORY: Final = Shape("PlacedMemory", PipelineMemoryOn, "A pipeline's mem
     figure("total_bytes", "worst.total_bytes", "what nvidia-smi would show for the process",
         column("needs", format_bytes, csv="low expected high")),
     figure("parts", reads(dict[str, Interval], lambda place: {part.name: part.size_bytes for part in place.worst.all_parts}), "what the worst moment holds"),
-    figure("moments", reads(dict[str, Interval], lambda place: {moment.part: moment.memory.total_bytes for moment in place.moments}), "the process while each part runs"),
+    figure("moments", reads(dict[str, Interval], lambda place: {part: memory.total_bytes for part, memory in place.moments.items()}), "the process while each part runs"),
     figure("peak_module", "worst.peak_module"),
     figure("available_bytes", show=column("may be filled", format_bytes), default=None),
     figure("status", show=column("fits", csv="expected"), default=None),

@@ -74,13 +74,14 @@ class _Collector:
 
     def find_known(self, asked: FailedMeasurement) -> Point | None:
         """Return the stored result, if any; warn if it was measured under other conditions and ignore it."""
-        kept = find_answer(self.store.points if self.store else (), asked)
-        if kept.differences:
+        found = find_answer(self.store.points if self.store else (), asked)
+        if not isinstance(found, tuple):
+            return found
+        if found:
             self.feedback.warn(
-                f"batch {asked.workload.batch} is measured anew: the point in the file differs in "
-                f"{', '.join(kept.differences)}."
+                f"batch {asked.workload.batch} is measured anew: the point in the file differs in {', '.join(found)}."
             )
-        return kept.point
+        return None
 
     def answer(self, ended_by: CapplanError | KeyboardInterrupt | None = None) -> MeasureAnswer:
         return MeasureAnswer(

@@ -15,7 +15,6 @@ from capplan.core.pipelines.measured import PipelineCalibration
 from capplan.core.pipelines.prepared import (
     PipelineMemory,
     PipelineMemoryOn,
-    PipelineMoment,
     PreparedPart,
     PreparedPipeline,
 )
@@ -279,11 +278,8 @@ def _memory_on(
     place: PreparedPipeline, batch: int, gpu: GpuSpec | None, utilization_fraction: float
 ) -> PipelineMemoryOn:
     room = None if gpu is None else available_memory(gpu, utilization_fraction=utilization_fraction)
-    moments = tuple(
-        PipelineMoment(part=name, memory=memory)
-        for name, memory in place.moments(batch, gpu, available_bytes=None if room is None else room.expected)
-    )
-    worst = max((moment.memory for moment in moments), key=lambda memory: memory.total_bytes.expected)
+    moments = dict(place.moments(batch, gpu, available_bytes=None if room is None else room.expected))
+    worst = max(moments.values(), key=lambda memory: memory.total_bytes.expected)
     if gpu is None or room is None:
         return PipelineMemoryOn(gpu=None, offload=place.offload, worst=worst, moments=moments)
     most = place.largest_batch(gpu, available_bytes=room.expected)

@@ -135,7 +135,9 @@ class LatencyFit:
         self._deviation_sd = deviation_sd if deviation_sd is not None else DEVIATION_SD
         self._start = known or prior_calibration()
         self.columns = self._make_columns()
-        self._pairs = _Pairs.of(rows)
+        # The distinct pairs of row and class among kernels: slopes are summed by them before they are looked up.
+        pairs, self._pair_of_kernel = np.unique(rows.row * len(ALL_CLASSES) + rows.label, return_inverse=True)
+        self._pair_rows, self._pair_labels = np.divmod(pairs, len(ALL_CLASSES))
 
     def fit(self, *, start: FloatArray | None = None, iterations: int = 25) -> FloatArray:
         """Find the most probable constants, as a vector of logs."""
@@ -354,22 +356,22 @@ class LatencyFit:
         by_device = (device_s / step_s) ** 3 / step_s / SPREAD
         by_host = (host_s / step_s) ** 3 / step_s / SPREAD
         jacobian = np.zeros((len(step_s), len(x)), dtype=np.float32)
-        pairs = self._pairs
+        pair_rows = self._pair_rows
 
         def by_class(values: FloatArray, columns: IntArray) -> None:
             """Add kernels' slopes, summed by row and class, into the column that each pair of these looks up."""
             used = columns >= 0
-            summed = np.bincount(pairs.of_kernel, rows.count * values, minlength=len(pairs.row))
-            jacobian[pairs.row[used], columns[used]] += (summed * by_device[pairs.row])[used]
+            summed = np.bincount(self._pair_of_kernel, rows.count * values, minlength=len(pair_rows))
+            jacobian[pair_rows[used], columns[used]] += (summed * by_device[pair_rows])[used]
 
         def by_row(values: FloatArray) -> FloatArray:
             return np.asarray(np.bincount(rows.row, rows.count * values, minlength=len(step_s)) * by_device)
 
         for field in CLASS_FIELDS:
-            by_class(slopes.fields[field], self.columns.classes[field][pairs.label])
+            by_class(slopes.fields[field], self.columns.classes[field][self._pair_labels])
         for kind, columns in self.columns.deviations.items():
             held = np.vstack([columns, np.full(len(ALL_CLASSES), -1)])
-            by_class(slopes.rates, held[rows.levels[kind][pairs.row], pairs.label])
+            by_class(slopes.rates, held[rows.levels[kind][pair_rows], self._pair_labels])
         for name, values in (("compute", slopes.gpu_compute), ("bandwidth", slopes.gpu_bandwidth)):
             columns = np.append(self.columns.gpu[name], -1)[rows.gpu]
             used = np.flatnonzero(columns >= 0)
@@ -381,20 +383,6 @@ class LatencyFit:
         ):  # fmt: skip
             jacobian[:, self.columns.globals[name]] = amount * getattr(constants, name) * by_host
         return np.log(step_s / rows.latency_s) / SPREAD, jacobian
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Pairs:
-    """The distinct pairs of row and class among kernels: slopes are summed by them before they are looked up."""
-
-    row: IntArray
-    label: IntArray
-    of_kernel: IntArray
-
-    @classmethod
-    def of(cls, rows: FitRows) -> "_Pairs":
-        keys, inverse = np.unique(rows.row * len(ALL_CLASSES) + rows.label, return_inverse=True)
-        return cls(row=keys // len(ALL_CLASSES), label=keys % len(ALL_CLASSES), of_kernel=inverse)
 
 
 def _lookup(x: FloatArray, columns: IntArray) -> FloatArray:

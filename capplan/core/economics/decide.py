@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import ceil
 
 from capplan.core.economics.concerns import Concern
@@ -22,7 +22,6 @@ from capplan.core.economics.uncertainty import (
     Confidence,
     Draws,
     LoadsToCarry,
-    LoadSwitch,
     PriceSpread,
     TornadoRow,
     Uncertainty,
@@ -94,7 +93,7 @@ class Answer:
     recommendation: Decision
     confidence: Confidence | None
     tornado_bars: tuple[TornadoRow, ...]
-    load_switches: tuple[LoadSwitch, ...]
+    load_switches: Mapping[float, str]
     switching_price_factor: float | None
     stress: Mapping[str, Stress]
     day_mix: DayMix | None
@@ -104,7 +103,7 @@ class Answer:
     not_considered: tuple[Infeasible, ...] = ()
     left_out: tuple[ExcludedOffer, ...] = ()
     payback: "Payback | None" = None
-    limits: tuple["LimitPrice", ...] = ()
+    limits: Mapping[str, ProcurementOption] = field(default_factory=dict)
     ranked: tuple[ProcurementOption, ...] = ()
     standards: Standards
 
@@ -123,14 +122,6 @@ class Answer:
                 kept.append(option)
         quoted = (option for option in self.ranked if option.rent and option.rent.kind is PriceKind.QUOTE)
         return frozenset(option.key for option in (*kept[:LEADING], *quoted))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LimitPrice:
-    """What a constraint costs: the option that would be chosen without it, on the load as stated."""
-
-    constraint: str
-    option: ProcurementOption
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -220,7 +211,7 @@ def decide_sized(
         recommendation=chosen,
         confidence=_confidence(case, ranked, draws, loads, standards) if choice else None,
         tornado_bars=sensitivity(case, choice, uncertainty=uncertainty, standards=standards) if choice else (),
-        load_switches=()
+        load_switches={}
         if choice is None or isinstance(case.load, OneGpu)
         else load_switches(case, choice, standards=standards, factors=_LOAD_FACTORS),
         switching_price_factor=switching_price_factor(case, choice, chosen.runner_up) if choice else None,
@@ -251,9 +242,9 @@ def _limit_prices(
     standards: Standards,
     *,
     choice: ProcurementOption | None,
-) -> tuple[LimitPrice, ...]:
-    """Return the constraints without which the best option would cost less than the choice."""
-    found = []
+) -> dict[str, ProcurementOption]:
+    """Return the best option without a constraint, on the load as stated, where it costs less than the choice."""
+    found = {}
     for name, constraints in standards.constraints.relaxed().items():
         freer = replace(standards, constraints=constraints)
         rented, bought, _ = _admitted_offers(rents, purchases, freer)
@@ -261,8 +252,8 @@ def _limit_prices(
         case, _ = _with_best_rents(replace(priced, reserve=wide.reserve), freer)
         ranked = ranking(case, evaluate(case), standards=freer)
         if ranked and (choice is None or worth(case, ranked[0]) < worth(case, choice)):
-            found.append(LimitPrice(constraint=name, option=ranked[0]))
-    return tuple(found)
+            found[name] = ranked[0]
+    return found
 
 
 def _payback(ranked: Sequence[ProcurementOption], money: CostAssumptions) -> Payback | None:

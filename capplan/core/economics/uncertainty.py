@@ -464,21 +464,13 @@ def price_share(option: ProcurementOption) -> float:
     return (option.cost.per_year - rest.per_year) * option.cost.gpus_usd / option.cost.hardware
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LoadSwitch:
-    """The load, as a multiple of today's, from which another option is the cheapest."""
-
-    factor: float
-    winner: str
-
-
 def load_switches(
     case: Case, choice: ProcurementOption, *, standards: Standards, factors: Sequence[float]
-) -> tuple[LoadSwitch, ...]:
-    """Return the load multiples at which another option becomes the cheapest, nearest first."""
-    switches = []
-    for factor in factors:
+) -> dict[float, str]:
+    """Return the multiples of the load from which another option is the cheapest, with its key, nearest first."""
+    switches = {}
+    for factor in sorted(factors, key=lambda factor: abs(math.log(factor))):
         ranked = ranking(case, evaluate(case, Scenario(load=factor)), standards=standards)
         if ranked and ranked[0].key != choice.key:
-            switches.append(LoadSwitch(factor=factor, winner=ranked[0].key))
-    return tuple(sorted(switches, key=lambda switch: abs(math.log(switch.factor))))
+            switches[factor] = ranked[0].key
+    return switches

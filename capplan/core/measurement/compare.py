@@ -77,16 +77,8 @@ def _key(point: Point) -> tuple[object, ...]:
     return point.model.words, point.model.input_size, point.workload
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Kept:
-    """What a file holds for a question: its answer, or else in what its nearest point differs."""
-
-    point: Point | None
-    differences: tuple[str, ...] = ()
-
-
-def find_answer(points: Iterable[Point], question: FailedMeasurement) -> Kept:
-    """Look among a file's points for one that answers a question; of several the last.
+def find_answer(points: Iterable[Point], question: FailedMeasurement) -> Point | tuple[str, ...]:
+    """Return the last of a file's points that answers a question, else in what the nearest one differs.
 
     A measurement answers if model, conditions, device, software and timing rules are the same. So does a failure to
     find memory, under the same limit; other failures are tried again.
@@ -111,9 +103,9 @@ def find_answer(points: Iterable[Point], question: FailedMeasurement) -> Kept:
             pairs["memory limit"] = (point.limit, question.limit)
         differences = tuple(name for name, (first, second) in pairs.items() if first != second)
         if not differences:
-            return Kept(point=point)
+            return point
         nearest = differences if nearest is None or len(differences) < len(nearest) else nearest
-    return Kept(point=None, differences=nearest or ())
+    return nearest or ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

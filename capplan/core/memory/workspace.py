@@ -24,47 +24,35 @@ CPU: Version = (0, 0)
 
 CUBLAS_KEPT: Sequence[CudaSize] = (
     CudaSize(
-        since=(1, 11),
-        capabilities=((9, 0), (9, 0)),
-        size_bytes=Interval.exact(32 * _MIB),
+        since=(1, 11), capabilities=((9, 0), (9, 0)), size_bytes=Interval.exact(32 * _MIB),
         origin="torch's default for Hopper, 32 MiB",
     ),
     CudaSize(
-        since=(1, 11),
-        capabilities=((10, 0), (99, 9)),
+        since=(1, 11), capabilities=((10, 0), (99, 9)),
         size_bytes=Interval(low=8_519_680, expected=8_519_680, high=32 * _MIB),
         origin="torch's default 8.125 MiB; releases for Blackwell use up to 32 MiB",
     ),
     CudaSize(
-        since=(1, 11),
-        capabilities=((0, 0), (8, 9)),
-        size_bytes=Interval.exact(8_519_680),
+        since=(1, 11), capabilities=((0, 0), (8, 9)), size_bytes=Interval.exact(8_519_680),
         origin="torch's default :4096:2:16:8, 8.125 MiB",
     ),
-)
+)  # fmt: skip
 """cuBLAS's workspace per handle and stream: 2 · 4096 KiB + 8 · 16 KiB, seen as 8,519,680 bytes in a public memory
 snapshot; 32 MiB on Hopper. Before 1.11 cuBLAS took its own, outside the allocator."""
 
 CUBLASLT_PASSING: Sequence[CudaSize] = (
     CudaSize(
-        since=(2, 3),
-        capabilities=((9, 0), (99, 9)),
-        size_bytes=Interval(low=0, expected=32 * _MIB, high=32 * _MIB),
+        since=(2, 3), capabilities=((9, 0), (99, 9)), size_bytes=Interval(low=0, expected=32 * _MIB, high=32 * _MIB),
         origin="torch's default from 2.3; later releases share cuBLAS's workspace",
     ),
     CudaSize(
-        since=(2, 3),
-        capabilities=((8, 0), (8, 9)),
-        size_bytes=Interval(low=0, expected=1 * _MIB, high=4 * _MIB),
+        since=(2, 3), capabilities=((8, 0), (8, 9)), size_bytes=Interval(low=0, expected=1 * _MIB, high=4 * _MIB),
         origin="1 MiB, 4 MiB on large cards from 2.3; later releases share cuBLAS's workspace",
     ),
     CudaSize(
-        since=(1, 11),
-        capabilities=((0, 0), (99, 9)),
-        size_bytes=Interval(low=0, expected=1 * _MIB, high=1 * _MIB),
-        origin="torch's default, 1 MiB",
+        since=(1, 11), size_bytes=Interval(low=0, expected=1 * _MIB, high=1 * _MIB), origin="torch's default, 1 MiB"
     ),
-)
+)  # fmt: skip
 """cuBLASLt's workspace, for one call of a linear layer with bias."""
 
 

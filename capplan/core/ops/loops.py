@@ -49,10 +49,10 @@ def selected_loops(recording: Recording) -> SelectedLoops | None:
     batch = recording.exact_batch or recording.batches[0]
     kernels = [recording.kernels[index] for index in selecting]
     counts = frozenset(out.shape_at(batch)[0] for kernel in kernels for out in kernel.outputs if out.shape_at(batch))
-    is_cut = all(run.rounds not in counts for run in found)
+    is_cut = all(len(run) not in counts for run in found)
     return SelectedLoops(
-        ops=tuple(op for run in found for op in after[run.start : run.start + run.period * run.rounds]),
-        rounds=sum(run.rounds for run in found),
+        ops=tuple(op for run in found for op in after[run.start : run.stop]),
+        rounds=sum(map(len, found)),
         most_fraction=1.0 if is_cut else 1 / min(shares),
     )
 
@@ -78,39 +78,33 @@ def _is_selecting(kernel: Kernel) -> bool:
     return kernel.name != "aten.index" or any(tensor.dtype in ("bool", "uint8") for tensor in kernel.inputs[1:])
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Run:
-    start: int
-    period: int
-    rounds: int
+def _runs(kernels: IntArray) -> list[range]:
+    """List the longest stretches that repeat themselves, as the places where their rounds begin.
 
-
-def _runs(kernels: IntArray) -> list[_Run]:
-    """List the longest stretches that repeat themselves, apart from one another; of equal ones the shortest round."""
-    candidates: list[_Run] = []
+    They are apart from one another; of equal ones that of the shortest round is taken.
+    """
+    candidates: list[range] = []
     for period in range(1, min(_LONGEST_ROUND, len(kernels) // _LEAST_ROUNDS) + 1):
         start = 0
         for is_same, group in groupby((kernels[:-period] == kernels[period:]).tolist()):
             length = sum(1 for _ in group)
             rounds = length // period + 1
             if is_same and rounds >= _LEAST_ROUNDS:
-                candidates.append(_Run(start=start, period=period, rounds=rounds))
+                candidates.append(range(start, start + rounds * period, period))
             start += length
-    candidates.sort(key=lambda run: (-run.rounds * run.period, run.period))
+    candidates.sort(key=lambda run: (run.start - run.stop, run.step))
     taken = np.zeros(len(kernels), dtype=bool)
     found = []
     for run in candidates:
-        place = slice(run.start, run.start + run.rounds * run.period)
-        if not taken[place].any():
-            taken[place] = True
+        if not taken[run.start : run.stop].any():
+            taken[run.start : run.stop] = True
             found.append(run)
     return found
 
 
-def _is_loop(recording: Recording, ops: Sequence[Op], run: _Run, selecting: Set[int]) -> bool:
+def _is_loop(recording: Recording, ops: Sequence[Op], run: range, selecting: Set[int]) -> bool:
     """Return True if the rounds of a run are those of one loop over data: no weights of their own, no selection."""
-    starts = range(run.start, run.start + run.period * run.rounds, run.period)
-    rounds = [ops[start : start + run.period] for start in starts]
+    rounds = [ops[start : start + run.step] for start in run]
     if any(op.kernel in selecting for op in rounds[0]):
         return False
     return len({_weights(recording, part) for part in rounds}) == 1

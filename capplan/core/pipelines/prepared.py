@@ -561,24 +561,17 @@ def _widened(held: MemoryPart, grow: float) -> MemoryPart:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PipelineMoment:
-    """The memory of the process while a part runs; None of a part that never does."""
-
-    part: str
-    memory: MemoryEstimate
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class PipelineMemoryOn:
     """A pipeline's memory with its weights in one place, on one GPU, or on an unknown one.
 
-    `status` and `available_bytes` are None without a GPU; `max_batch` is then None, too.
+    `moments` are the memory of the process while each part runs; parts that never do have none. `status` and
+    `available_bytes` are None without a GPU; `max_batch` is then None, too.
     """
 
     gpu: GpuSpec | None
     offload: Offload
     worst: MemoryEstimate
-    moments: tuple[PipelineMoment, ...]
+    moments: Mapping[str, MemoryEstimate]
     available_bytes: float | None = None
     status: FitStatus | None = None
     max_batch: int | None = None

@@ -32,7 +32,17 @@ from capplan.core.memory.types import UNCALIBRATED, FitStatus, MemoryCalibration
 from capplan.core.ops.analysis import cautions
 from capplan.core.ops.flops import kernel_flops, kernel_macs, traffic, uncounted
 from capplan.core.plan.recommend import latencies_under_cap
-from capplan.core.plan.types import Constraint, Fit, Limits, ModelFacts, Plan, Rejection, gpus_for_rate, rank_fits
+from capplan.core.plan.types import (
+    Constraint,
+    Fit,
+    Limits,
+    ModelFacts,
+    Plan,
+    Rejection,
+    gpus_carrying,
+    gpus_for_rate,
+    rank_fits,
+)
 from capplan.core.power import NEW_WORK, PeakSeconds, PowerLaw, PowerNovelty, step_energy
 from capplan.core.trace.types import PREPARED, QUANTISED, Kernel, Recording, Trace, model_input
 from capplan.core.workload import (
@@ -47,7 +57,7 @@ from capplan.core.workload import (
     Workload,
 )
 from capplan.errors import UsageError
-from capplan.units import format_watts
+from capplan.units import format_rate, format_seconds, format_watts
 
 CURVE_BATCHES = tuple(2**power for power in range(17))
 """Batches of the curves in which the knee is searched."""
@@ -501,11 +511,9 @@ def _judge(
     if refused is not None and batch > refused:
         return _reject(candidate, batch, Constraint.SUPPORT, refusal_of_size(refused))
     latency = candidate.latency[batch]
-    broken = limits.broken_by(latency)
-    if broken is not None:
-        return _reject(
-            candidate, batch, broken.constraint, broken.reason, needed=broken.needed, available=broken.available
-        )
+    too_slow = _too_slow(candidate, batch, limits, latency)
+    if too_slow is not None:
+        return too_slow
     if not limits.surely_kept_by(latency):
         status = FitStatus.BORDERLINE
     input_bytes = question.planned.input_bytes(batch)
@@ -530,6 +538,22 @@ def _judge(
 def refusal_of_size(largest_batch: int) -> str:
     """Return why a batch is refused above the largest one whose tensors every kernel takes."""
     return f"a kernel refuses tensors of that size, whatever the memory: {largest_batch} is the largest batch"
+
+
+def _too_slow(candidate: _Candidate, batch: int, limits: Limits, latency: LatencyEstimate) -> Rejection | None:
+    """Return the limit on speed that even the good end of an estimate breaks; None where it keeps all."""
+    time_s, rate = latency.latency_s, latency.throughput_per_s
+    limit_s, wanted = limits.max_latency_s, limits.min_throughput_per_s
+    if limit_s is not None and time_s.low > limit_s:
+        reason = f"needs {time_s.to_text(format_seconds)}, limit {format_seconds(limit_s)}"
+        return _reject(candidate, batch, Constraint.LATENCY, reason, needed=time_s.expected, available=limit_s)
+    if wanted is not None and rate.high < wanted:
+        reason = (
+            f"reaches {rate.to_text(format_rate)}/s, wanted {format_rate(wanted)}/s: "
+            f"{gpus_carrying(wanted, latency)} GPUs needed (⟨rate⟩ {wanted:g}/s)"
+        )
+        return _reject(candidate, batch, Constraint.THROUGHPUT, reason, needed=wanted, available=rate.expected)
+    return None
 
 
 def _reject(

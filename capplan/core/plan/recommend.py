@@ -292,9 +292,7 @@ def _capped(
     found = CardCap(gpu=gpu, law=law).slowdowns(shares, lambda: _ratios(slower(), times_s))
     points = []
     for index, point in enumerate(row):
-        factor = Interval(
-            low=float(found.low[index]), expected=float(found.expected[index]), high=float(found.high[index])
-        )
+        factor = Interval(**{end.value: float(factors[index]) for end, factors in found.items()})
         clocks = (point, *(other[index] for other in slower())) if factor.high > 1.0 else ()
         points.append(_lengthened(clocks, factor, cap_w=law.cap_w) if clocks else point)
     return tuple(points)

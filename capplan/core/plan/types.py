@@ -38,16 +38,6 @@ class JobSize:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BrokenSpeedLimit:
-    """A limit that an estimate breaks: why, and the expected value beside the limit, in the limit's base unit."""
-
-    constraint: Constraint
-    reason: str
-    needed: float
-    available: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
     """Limits on an answer: the share of usable memory that may be filled, latency, throughput of one GPU.
 
@@ -79,25 +69,6 @@ class Limits:
         if self.max_power_draw_w is not None:
             found.append(f"drawing {format_watts(self.max_power_draw_w)} or less")
         return f" {' and '.join(found)}" if found else ""
-
-    def broken_by(self, latency: LatencyEstimate) -> BrokenSpeedLimit | None:
-        """Return the limit on speed that even the good end of an estimate breaks; None where it keeps all."""
-        time_s, rate = latency.latency_s, latency.throughput_per_s
-        limit_s, wanted = self.max_latency_s, self.min_throughput_per_s
-        if limit_s is not None and time_s.low > limit_s:
-            reason = f"needs {time_s.to_text(format_seconds)}, limit {format_seconds(limit_s)}"
-            return BrokenSpeedLimit(
-                constraint=Constraint.LATENCY, reason=reason, needed=time_s.expected, available=limit_s
-            )
-        if wanted is not None and rate.high < wanted:
-            reason = (
-                f"reaches {rate.to_text(format_rate)}/s, wanted {format_rate(wanted)}/s: "
-                f"{gpus_carrying(wanted, latency)} GPUs needed (⟨rate⟩ {wanted:g}/s)"
-            )
-            return BrokenSpeedLimit(
-                constraint=Constraint.THROUGHPUT, reason=reason, needed=wanted, available=rate.expected
-            )
-        return None
 
     def surely_kept_by(self, latency: LatencyEstimate) -> bool:
         """Return True if the bad end of an estimate's interval keeps the limits on speed."""

@@ -54,20 +54,13 @@ class ReplicaOnGpu:
     slowness: Interval
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WaysAsked:
-    """What is asked of a comparison: the week, the autoscaler, and the offers by the second."""
-
-    week: WeekLoad
-    asked: Elasticity
-    serverless: ServerlessOffers
-
-
-def compare_ways(replicas: Sequence[ReplicaOnGpu], asked: WaysAsked, *, api: WayCost) -> ServingWays:
+def compare_ways(
+    replicas: Sequence[ReplicaOnGpu], week: WeekLoad, *, asked: Elasticity, serverless: ServerlessOffers, api: WayCost
+) -> ServingWays:
     """Return what each way costs a month; the first replica is that of the recommended plan."""
-    best, week = replicas[0], asked.week
+    best = replicas[0]
     fleet = ElasticFleet(curve=best.curve_of(), week=week, charge=best.charge, standing_charge=best.standing_charge)
-    elastic = replace(asked.asked, start_s=best.start_s, slowness=best.slowness)
+    elastic = replace(asked, start_s=best.start_s, slowness=best.slowness)
     standing = standing_fleet(fleet, share=elastic.share)
     setting = settings_of(fleet, elastic)[0]
 
@@ -97,7 +90,7 @@ def compare_ways(replicas: Sequence[ReplicaOnGpu], asked: WaysAsked, *, api: Way
     costs: dict[Way, Callable[[float], float]] = {}
     if best.rent is not None:
         costs = {Way.STANDING: stands, Way.AUTOSCALED: lambda factor: usd_per_month_at(factor, fleet, elastic, setting)}
-    if (found := _cheapest_by_second(replicas, asked, fleet)) is not None:
+    if (found := _cheapest_by_second(replicas, serverless, asked, fleet)) is not None:
         rows.append(_by_second_row(found))
         costs[Way.SERVERLESS] = lambda factor: usd_per_month_at(factor, found.fleet, found.asked, found.setting)
     else:
@@ -135,15 +128,17 @@ class _BySecond:
     setting: ScalingSetting
 
 
-def _cheapest_by_second(replicas: Sequence[ReplicaOnGpu], asked: WaysAsked, best: ElasticFleet) -> _BySecond | None:
+def _cheapest_by_second(
+    replicas: Sequence[ReplicaOnGpu], serverless: ServerlessOffers, asked: Elasticity, best: ElasticFleet
+) -> _BySecond | None:
     """Return the cheapest offer by the second that keeps the share, of each provider's cheapest at the mean load."""
     first: dict[str, ReplicaOnGpu] = {}
     for replica in replicas:
         first.setdefault(replica.gpu, replica)
     offers = [
-        (offer, provider, replica) for replica in first.values() for offer, provider in asked.serverless.of(replica.gpu)
+        (offer, provider, replica) for replica in first.values() for offer, provider in serverless.of(replica.gpu)
     ]
-    mean_per_s = asked.week.requests / WEEK_S
+    mean_per_s = best.week.requests / WEEK_S
     offers.sort(key=lambda one: one[0].usd_per_s * one[2].gpus * max(1.0, mean_per_s / one[2].most_per_s))
     of_provider: dict[str, tuple[ServerlessOffer, ServerlessProvider, ReplicaOnGpu]] = {}
     for one in offers:
@@ -152,12 +147,11 @@ def _cheapest_by_second(replicas: Sequence[ReplicaOnGpu], asked: WaysAsked, best
     tried = []
     for offer, provider, replica in list(of_provider.values())[:_MOST_OFFERS]:
         curve = curves.setdefault(replica.gpu, curves.get(replica.gpu) or replica.curve_of())
-        if curve.admissible_per_s(asked.asked.share) > 0:
-            tried.append(_try_offer(offer, provider, replica, replace(best, curve=curve), asked.asked))
+        if curve.admissible_per_s(asked.share) > 0:
+            tried.append(_try_offer(offer, provider, replica, replace(best, curve=curve), asked))
     if not tried:
         return None
-    share = asked.asked.share
-    found = min(tried, key=lambda one: (one.setting.inside < share, one.setting.usd_per_week.expected))
+    found = min(tried, key=lambda one: (one.setting.inside < asked.share, one.setting.usd_per_week.expected))
     return replace(found, setting=settled(found.fleet, found.asked, found.setting))
 
 

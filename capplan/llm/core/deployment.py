@@ -191,25 +191,7 @@ def build_deployment(
     assumed = "fp8" if assumes_narrow_cache and is_narrow else default_kv(model, quantisation, engine, gpu)
     kv = words.kv or assumed
     drafting = draft_model(words.drafter, model, words.sharding, named=drafter)
-    stated = with_fitted_offload(
-        StatedDeployment(
-            model=model,
-            gpu=gpu,
-            sharding=words.sharding,
-            weights=words.weights or None,
-            kv=kv,
-            engine=engine,
-            version=version_of(words.version),
-            max_sequences=words.max_sequences,
-            fraction=words.utilization_fraction,
-            batched_tokens=words.batched_tokens,
-            adapters=words.adapters,
-            kv_offload_bytes=words.kv_offload_bytes,
-            drafter=words.drafter,
-            draft_model=drafter,
-        ),
-        constants,
-    )
+    stated = with_fitted_offload(_stated(words, model, gpu, kv=kv, drafter=drafter), constants)
     memory, words = held_memory(stated, constants), replace(words, sharding=stated.sharding)
     variant, stored = engine_variant(engine.value, version_of(words.version)), quantisation.format.name
     widens = constants.support.widens(gpu, engine, stored)
@@ -233,6 +215,18 @@ def build_deployment(
         notes=constants.support.notes(gpu, engine, stored, version=version_of(words.version)),
         is_official=constants.support.is_official(gpu, engine),
     )
+
+
+def _stated(
+    words: NamedDeployment, model: LanguageModel, gpu: GpuSpec, *, kv: str, drafter: LanguageModel | None
+) -> StatedDeployment:
+    """Return what the memory model is asked."""
+    return StatedDeployment(
+        model=model, gpu=gpu, sharding=words.sharding, weights=words.weights or None, kv=kv,
+        engine=find_engine(words.engine), version=version_of(words.version), max_sequences=words.max_sequences,
+        fraction=words.utilization_fraction, batched_tokens=words.batched_tokens, adapters=words.adapters,
+        kv_offload_bytes=words.kv_offload_bytes, drafter=words.drafter, draft_model=drafter,
+    )  # fmt: skip
 
 
 def _machine(gpu: GpuSpec, words: NamedDeployment, law: PowerLaw | None) -> Machine:

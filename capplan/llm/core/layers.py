@@ -192,7 +192,7 @@ class Mamba2:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShortConv:
-    """A gated short convolution (LFM2): the latest inputs of a sequence are its state, and there is no KV cache."""
+    """A gated short convolution, as LFM2 has, whose state is the latest inputs of a sequence; it has no KV cache."""
 
     conv_channels: int
     conv_kernel: int

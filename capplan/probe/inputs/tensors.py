@@ -45,15 +45,10 @@ class SpecInputs:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ImageListInputs:
-    """A list of `batch` images, as torchvision's detectors take them."""
-
-    image: InputSpec
-
-    def __call__(self, batch: int, device: Device) -> ModelInputs:
-        images = [image.clone() for image in make_tensor(self.image, batch=batch, device=device)]
-        return ModelInputs(args=(images,), names=tuple(f"images[{index}]" for index in range(batch)))
+def image_list_inputs(image: InputSpec, batch: int, device: Device) -> ModelInputs:
+    """Make a list of `batch` images, as torchvision's detectors take them."""
+    images = [image.clone() for image in make_tensor(image, batch=batch, device=device)]
+    return ModelInputs(args=(images,), names=tuple(f"images[{index}]" for index in range(batch)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -59,15 +59,9 @@ class WeightPlan:
     constant: Constant
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WeightsPlan:
-    """A graph's constants, sorted."""
-
-    weights: tuple[WeightPlan, ...]
-    on_host: Mapping[str, Constant]
-
-
-def plan_weights(graph: Graph, *, computed: Collection[str] = (), paths: Collection[str] = ()) -> WeightsPlan:
+def _plan_weights(
+    graph: Graph, *, computed: Collection[str], paths: Collection[str]
+) -> tuple[tuple[WeightPlan, ...], Mapping[str, Constant]]:
     """Sort a graph's constants into weights and values of the host."""
     statistics = _names_at(graph, _STATISTICS)
     host = _names_at(graph, _READ_ON_HOST)
@@ -85,7 +79,7 @@ def plan_weights(graph: Graph, *, computed: Collection[str] = (), paths: Collect
         for constant in constants
         if constant.name not in on_host
     )
-    return WeightsPlan(weights=weights, on_host=on_host)
+    return weights, on_host
 
 
 def _is_position(constant: Constant, is_computed: bool) -> bool:
@@ -162,15 +156,15 @@ class OnnxNetwork(torch.nn.Module):
         self._inference = inference
         self._probe = ""
         paths = {module_path(node.name) for node in model.graph.nodes}
-        self._plan = plan_weights(model.graph, computed=model.computed, paths=paths)
-        for weight in self._plan.weights:
+        self._weights, on_host = _plan_weights(model.graph, computed=model.computed, paths=paths)
+        for weight in self._weights:
             self._add_weight(weight)
         self._packed = {
             weight.constant.name: weight.constant.shape
-            for weight in self._plan.weights
+            for weight in self._weights
             if weight.constant.dtype in PACKED and weight.constant.shape
         }
-        self._host = {name: _host_tensor(constant) for name, constant in self._plan.on_host.items()}
+        self._host = {name: _host_tensor(constant) for name, constant in on_host.items()}
         self._last_uses: dict[int, list[tuple[str, ...]]] = {}
         self._paths: dict[int, list[str]] = {}
         self._prepare(model.graph)
@@ -205,7 +199,7 @@ class OnnxNetwork(torch.nn.Module):
     def forward(self, *inputs: Tensor) -> tuple[Any, ...]:
         given = dict(zip((port.name for port in self._model.graph.inputs), inputs, strict=True))
         values: dict[str, Value] = {**self._host, **given}
-        for weight in self._plan.weights:
+        for weight in self._weights:
             owner = scope_at(self, weight.path)
             values[weight.constant.name] = getattr(owner, weight.name)
         device = device_of((v for v in values.values() if isinstance(v, torch.nn.Parameter)), inputs)

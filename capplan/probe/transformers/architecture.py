@@ -6,7 +6,6 @@ that a default config lacks, taken from other parts of it or from checkpoints.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import Any
 
 
@@ -34,13 +33,6 @@ TokenCount = Callable[[Any, Image], int]
 """Counts the text tokens that stand for an image, from a config and an image."""
 
 
-class SpectrogramOrder(StrEnum):
-    """Order of a spectrogram's dimensions; Whisper-like encoders take bins first, others frames first."""
-
-    BINS_FIRST = "bins first"
-    TIME_FIRST = "time first"
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FamilyFacts:
     """Facts of one transformers architecture; whatever is left out follows from config and forward method.
@@ -56,7 +48,8 @@ class FamilyFacts:
             does not say how many frames make a patch.
         has_unfolded_patches: True if each patch of such a list is a small image.
         image_tokens: Counts the tokens that stand for an image; None: one per patch of the vision part.
-        spectrogram: The order of a spectrogram's dimensions, where the config does not say.
+        has_bins_first: True if bins are a spectrogram's first dimension, as of Whisper, False if frames are; None where
+            the config says so.
         has_audio_channel: True if waveforms have a dimension for their one channel.
         stacked_frames: Frames that the processor lays side by side into one.
         frames_per_token: Frames that become one token of text.
@@ -73,7 +66,7 @@ class FamilyFacts:
     takes_patch_grid: bool = False
     has_unfolded_patches: bool = False
     image_tokens: TokenCount | None = None
-    spectrogram: SpectrogramOrder | None = None
+    has_bins_first: bool | None = None
     has_audio_channel: bool = False
     frames: int | None = None
     stacked_frames: int = 1

@@ -14,7 +14,6 @@ from capplan.probe.transformers.architecture import (
     Content,
     FamilyFacts,
     Image,
-    SpectrogramOrder,
     TokenCount,
     first_layer_dense,
     one_in,
@@ -99,9 +98,8 @@ def _value(given: Any) -> Any:
 
 
 def _facts(row: Mapping[str, Any]) -> FamilyFacts:
-    order = SpectrogramOrder(row["spectrogram"]) if "spectrogram" in row else None
-    others = {name: _value(value) for name, value in row.items() if name not in ("inputs", "spectrogram")}
-    return FamilyFacts(inputs=tuple(row.get("inputs", ())), spectrogram=order, **others)
+    others = {name: _value(value) for name, value in row.items() if name != "inputs"}
+    return FamilyFacts(inputs=tuple(row.get("inputs", ())), **others)
 
 
 @cache

@@ -5,7 +5,6 @@ from typing import Any
 
 from capplan.core.trace.types import Affine
 from capplan.probe.inputs.grammar import BATCH, InputRequest, InputSpec
-from capplan.probe.transformers.architecture import SpectrogramOrder
 from capplan.probe.transformers.architectures import architecture
 
 _SECONDS = 10
@@ -54,9 +53,8 @@ def _spectrogram(config: Any, request: InputRequest) -> list[InputSpec]:
     if kind == "clap":
         return [InputSpec(shape=(BATCH, Affine(1), Affine(1001), Affine(bins)))]
     whisper_like = isinstance(getattr(_audio_part(config), "max_source_positions", None), int)
-    order = architecture(config.model_type).spectrogram
-    has_bins_first = order is SpectrogramOrder.BINS_FIRST or (whisper_like and order is not SpectrogramOrder.TIME_FIRST)
-    sides = (bins, frames) if has_bins_first else (frames, bins)
+    stated = architecture(config.model_type).has_bins_first
+    sides = (bins, frames) if (whisper_like if stated is None else stated) else (frames, bins)
     return [InputSpec(shape=(BATCH, *map(Affine, sides)))]
 
 
@@ -71,7 +69,7 @@ def _frames(config: Any, request: InputRequest) -> int:
         return request.size[-1]
     positions = getattr(_audio_part(config), "max_source_positions", None)
     declared = architecture(config.model_type)
-    if isinstance(positions, int) and declared.spectrogram is not SpectrogramOrder.TIME_FIRST:
+    if isinstance(positions, int) and declared.has_bins_first is not False:
         return 2 * positions
     if config.model_type == "voxtral_realtime":  # a token of text for each of sound
         return 8 * (request.seq_len or 128)

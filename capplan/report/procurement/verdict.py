@@ -507,8 +507,7 @@ def _worths(answer: Answer, choice: OptionRow, other: OptionRow) -> tuple[float,
 def _limit_words(answer: Answer) -> list[str]:
     """Describe what each constraint costs: what would be chosen without it, and at which cost."""
     found, choice = [], answer.recommendation.choice
-    for limit in answer.limits:
-        option = limit.option
+    for constraint, option in answer.limits.items():
         cost, offered = option.cost_per_year or 0.0, option.rent or option.purchase
         where = option.rent.offer_words if option.rent else option.purchase.seller if option.purchase else ""
         name = option.sizing.capacity.candidate.name
@@ -517,7 +516,7 @@ def _limit_words(answer: Answer) -> list[str]:
             less = f", {format_fraction(1 - cost / choice.cost_per_year)} less"
         term = term_words(option.term.value) if option.term else ""
         found.append(
-            f"{limit.constraint} {'are' if limit.constraint.endswith('s') else 'is'} not constrained: "
+            f"{constraint} {'are' if constraint.endswith('s') else 'is'} not constrained: "
             f"{option.fleets[-1].gpus} × {name} {term} ({where}), {format_usd(cost)} a year{less}."
         )
     return found
@@ -536,11 +535,10 @@ def _changes(answer: Answer, choice: OptionRow, other: OptionRow | None, by_key:
             f"its price rises above {money(price)} USD {unit} (+{format_fraction(factor - 1)}): choose {rival}."
         )
     for direction in (1, -1):
-        switch = next((s for s in answer.load_switches if (s.factor > 1) == (direction > 0)), None)
-        if switch:
-            changes.append(
-                f"the load is {switch.factor:g} × what is stated: choose {option_name(by_key.get(switch.winner))}."
-            )
+        times = next((factor for factor in answer.load_switches if (factor > 1) == (direction > 0)), None)
+        if times:
+            cheapest = by_key.get(answer.load_switches[times])
+            changes.append(f"the load is {times:g} × what is stated: choose {option_name(cheapest)}.")
     flips = [bar for bar in answer.tornado_bars if bar.key not in ("peak_factor", "rent_price_factor")]
     for bar in flips:
         for end, winner in ((bar.low, bar.winner_low), (bar.high, bar.winner_high)):

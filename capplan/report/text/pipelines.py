@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from capplan.core.memory.types import MemoryPart
+from capplan.core.memory.types import MemoryEstimate, MemoryPart
 from capplan.core.pipelines.measured import PipelineValidation
-from capplan.core.pipelines.prepared import PipelineMemory, PipelineMoment
+from capplan.core.pipelines.prepared import PipelineMemory
 from capplan.core.pipelines.types import ON_ANOTHER, ON_GPU, ON_STREAM
 from capplan.core.plan.types import (
     CRITERION_WORDS,
@@ -257,7 +257,7 @@ def pipeline_memory_sections(answer: PipelineMemory) -> list[Section]:
         Lines([f"{answer.name}, batch {answer.batch}{where}: {total}, weights {weights}, at its worst in {moment}"]),
         Table(shape_columns(PLACED_MEMORY, answer.places), answer.places),
         Lines([f"while a part runs{where}, weights {weights}:"]),
-        Table(_MOMENTS, first.moments, is_attached=True),
+        Table(_MOMENTS, tuple(first.moments.items()), is_attached=True),
         Lines(["the worst moment:"]),
         Table(_MEMORY_PARTS, first.worst.all_parts, is_attached=True),
         Table(shape_columns(PIPELINE_PART, answer.facts.parts), answer.facts.parts),
@@ -265,11 +265,11 @@ def pipeline_memory_sections(answer: PipelineMemory) -> list[Section]:
     return [Section(blocks), Section([Table(shape_data(PLACED_MEMORY, answer.places, whole=answer), answer.places)])]
 
 
-_MOMENTS: tuple[Column[PipelineMoment], ...] = (
-    words("part", lambda moment: moment.part),
-    figure("allocated", lambda moment: moment.memory.peak_allocated_bytes.expected, format_bytes),
-    figure("reserved", lambda moment: moment.memory.peak_reserved_bytes.expected, format_bytes),
-    figure("process", lambda moment: moment.memory.total_bytes.expected, format_bytes),
+_MOMENTS: tuple[Column[tuple[str, MemoryEstimate]], ...] = (
+    words("part", lambda moment: moment[0]),
+    figure("allocated", lambda moment: moment[1].peak_allocated_bytes.expected, format_bytes),
+    figure("reserved", lambda moment: moment[1].peak_reserved_bytes.expected, format_bytes),
+    figure("process", lambda moment: moment[1].total_bytes.expected, format_bytes),
 )
 _MEMORY_PARTS: tuple[Column[MemoryPart], ...] = (
     words("holds", lambda part: part.name),

@@ -158,16 +158,16 @@ def compared_ways(
     *, api: "WayCost", notes: tuple[str, ...], certainty: float | None = None,
 ) -> "ServingWays":  # fmt: skip
     """Return the ways to serve the load of a week, by the rules of KEDA where a fleet scales."""
-    from capplan.core.scaling.ways import WaysAsked, compare_ways
+    from capplan.core.scaling.ways import compare_ways
     from capplan.specs.by_use import load_serverless
     from capplan.specs.scalers import load_presets
 
     scaled = load_presets()["keda"].elasticity(certainty=certainty or 0.9)
-    asked = WaysAsked(week=week, asked=scaled, serverless=load_serverless())
     found = [*notes]
     if question.provision_s is None:
         found.append("Machines are there at once and hold the image; ⟨provision⟩ counts new ones.")
     if question.storage_bytes_per_s is None:
         found.append("Weights lie in host memory; ⟨storage⟩ states from where they come otherwise.")
     found.append("What an API's requests see is not known; offers by the second are those that the public pages state.")
-    return replace(compare_ways(replicas, asked, api=api), notes=tuple(found))
+    compared = compare_ways(replicas, week, asked=scaled, serverless=load_serverless(), api=api)
+    return replace(compared, notes=tuple(found))

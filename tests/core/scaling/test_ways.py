@@ -12,7 +12,7 @@ from capplan.core.scaling.charge import Charge
 from capplan.core.scaling.fleet import WEEKS_PER_MONTH
 from capplan.core.scaling.load import WeekLoad
 from capplan.core.scaling.replica_curve import ReplicaCurve
-from capplan.core.scaling.ways import ReplicaOnGpu, WaysAsked, compare_ways, crossings_of, curves_of
+from capplan.core.scaling.ways import ReplicaOnGpu, compare_ways, crossings_of, curves_of
 from capplan.llm.read.catalogue import load_catalogue
 from capplan.specs.by_use import load_serverless, load_token_prices
 from capplan.specs.scalers import load_presets
@@ -48,8 +48,8 @@ def test_rare_requests_pay_a_start_their_service_and_the_idle_time_each() -> Non
     offers = ServerlessOffers(
         providers={"p": provider}, offers=(ServerlessOffer(provider="p", gpu="g", usd_per_s=0.001),)
     )  # fmt: skip
-    asked = WaysAsked(week=week, asked=load_presets()["keda"].elasticity(), serverless=offers)
-    found = compare_ways([replica], asked, api=unknown_way(Way.API, "none"))
+    asked = load_presets()["keda"].elasticity()
+    found = compare_ways([replica], week, asked=asked, serverless=offers, api=unknown_way(Way.API, "none"))
     serverless = next(row for row in found.costs if row.way is Way.SERVERLESS)
     each = serverless.usd_per_month.expected / WEEKS_PER_MONTH / 0.001 / 47.0
     assert 13.3 - 2 * 13.3**0.5 <= each <= 13.3 + 2 * 13.3**0.5  # arrivals are random

@@ -11,8 +11,8 @@ from capplan.errors import TraceError, UsageError
 from capplan.probe.inputs.grammar import BATCH, InputSpec, parse_argument, parse_input, parse_request, parse_size
 from capplan.probe.inputs.tensors import (
     FunctionInputs,
-    ImageListInputs,
     SpecInputs,
+    image_list_inputs,
     make_tensor,
     map_tensors,
     named_tensors,
@@ -174,7 +174,7 @@ def test_every_dtype_of_the_grammar_makes_a_tensor() -> None:
 
 
 def test_detectors_get_a_list_of_images_each_in_its_own_memory() -> None:
-    made = ImageListInputs(image=parse_input("3x8x8"))(3, "cpu")
+    made = image_list_inputs(parse_input("3x8x8"), 3, "cpu")
     (images,) = made.args
     assert [tuple(image.shape) for image in images] == [(3, 8, 8)] * 3
     assert len({image.untyped_storage().data_ptr() for image in images}) == 3

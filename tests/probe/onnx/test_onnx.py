@@ -139,7 +139,7 @@ def test_the_networks_own_values_are_kept(tmp_path: Path) -> None:
     path = export(tmp_path / "block.onnx", module, (2, 10, 32))
     network = find(path).build()
     values = {each.name: onnx.numpy_helper.to_array(each) for each in onnx.load(path).graph.initializer}
-    by_constant = {weight.constant.name: weight for weight in network._plan.weights}  # type: ignore[union-attr]
+    by_constant = {weight.constant.name: weight for weight in network._weights}  # type: ignore[union-attr]
     for name, weight in by_constant.items():
         owner = network.get_submodule(weight.path)
         getattr(owner, weight.name).data.copy_(torch.tensor(values[name]))

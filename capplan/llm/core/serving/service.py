@@ -85,7 +85,7 @@ class ServedDeployment:
             return [at(clock) for clock in PROBED_CLOCKS]
 
         shares = [rate_shares(cap.gpu, work) for work in card_works(self.kernels, cap.gpu, load, total_s)]
-        return cap.slowdowns(shares, probe).at(cap.end)
+        return cap.slowdowns(shares, probe)[cap.end]
 
     def of_engine(self, name: str) -> float:
         return float(self.constants.engine(name)[self.constants.layout.engines.index(self.engine)])

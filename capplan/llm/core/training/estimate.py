@@ -292,7 +292,7 @@ def _capped(
     clocks = [step, *slower]
     ratios: list[FloatArray] = [np.array([other.total_s / step.total_s]) for other in slower]
     found = cap.slowdowns([work.over(step.total_s)], lambda: ratios)
-    factor = Interval(low=float(found.low[0]), expected=float(found.expected[0]), high=float(found.high[0]))
+    factor = Interval(**{end.value: float(factors[0]) for end, factors in found.items()})
     mix = clock_mix([each.total_s for each in clocks], factor.expected)
     parts = {
         item.name: mix.stretch * mix.of([getattr(each, item.name) for each in clocks])

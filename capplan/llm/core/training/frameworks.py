@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from functools import partial
 from typing import Any
 
 from capplan.errors import UnknownNameError, UsageError
@@ -157,63 +158,29 @@ class TrainingFramework:
     forms: FrameworkForms | None = field(default=None, compare=False, repr=False)
 
 
-def _megatron(
-    name: str,
-    *,
-    release: str,
-    launch: str = "",
-    gradient_bytes: float = 4.0,
-    overlaps_tensor: bool = True,
-    checkpoints_aside: bool = False,
-) -> TrainingFramework:
-    return TrainingFramework(
-        name=name,
-        family=Family.MEGATRON,
-        states=States.MASTER,
-        gradient_bytes=gradient_bytes,
-        fuses_norm=True,
-        fuses_activation=True,
-        tunes_attention=True,
-        keeps_gradients=True,
-        narrows_inputs=True,
-        launch=launch,
-        release=release,
-        overlaps_tensor=overlaps_tensor,
-        checkpoints_aside=checkpoints_aside,
-    )
+_megatron = partial(
+    TrainingFramework, family=Family.MEGATRON, states=States.MASTER, fuses_norm=True, fuses_activation=True,
+    keeps_gradients=True,
+)  # fmt: skip
+_core = partial(_megatron, tunes_attention=True, narrows_inputs=True, overlaps_tensor=True)
+_fsdp = partial(TrainingFramework, family=Family.FSDP, states=States.AUTOCAST, fuses_norm=True)
+_trainer = partial(TrainingFramework, family=Family.TRAINER, repeats_keys=True, adapter_bytes=4.0)
 
 
 FRAMEWORKS = (
-    _megatron("megatron", release="Megatron-Core 0.12", launch="megatron"),
-    _megatron("nemo", release="NeMo 24.07 to 25.04", gradient_bytes=2.0, checkpoints_aside=True, launch="bridge"),
-    _megatron("megatron-bridge", release="Megatron-Bridge 0.2", gradient_bytes=2.0, launch="bridge"),
-    _megatron("primus", release="Primus 25.9 on ROCm 7", overlaps_tensor=False),
-    TrainingFramework(
-        name="megatron-deepspeed", family=Family.MEGATRON, states=States.MASTER, gradient_bytes=6.0, fuses_norm=True,
-        fuses_activation=True, keeps_gradients=True, stage_buffers=2, release="Megatron-DeepSpeed 2022",
-    ),
-    TrainingFramework(
-        name="internevo", family=Family.MEGATRON, states=States.MASTER, gradient_bytes=2.0, fuses_norm=True,
-        fuses_activation=True, keeps_gradients=True, release="InternEvo 0.5",
-    ),
-    TrainingFramework(
-        name="colossalai", family=Family.MEGATRON, states=States.MASTER, gradient_bytes=2.0, fuses_norm=True,
-        fuses_activation=True, keeps_gradients=True, release="ColossalAI 0.4",
-    ),
-    TrainingFramework(
-        name="fsdp1", family=Family.FSDP, states=States.AUTOCAST, fuses_norm=True, release="PyTorch 2.1 FSDP1",
-    ),
-    TrainingFramework(
-        name="composer", family=Family.FSDP, states=States.AUTOCAST, fuses_norm=True, loss_in_place=True,
-        release="llm-foundry 2023 to 2025",
-    ),
-    TrainingFramework(
-        name="fsdp2", family=Family.FSDP, states=States.AUTOCAST, fuses_norm=True, launch="torchtitan",
-        release="PyTorch 2.6 FSDP2",
-    ),
-    TrainingFramework(
-        name="torchtitan", family=Family.FSDP, states=States.AUTOCAST, fuses_norm=True, fuses_activation=True,
-        compiles=True, loss_in_place=True, recomputes_operators=True, launch="torchtitan", release="torchtitan 0.2",
+    _core(name="megatron", release="Megatron-Core 0.12", launch="megatron"),
+    _core(name="nemo", release="NeMo 24.07 to 25.04", gradient_bytes=2.0, checkpoints_aside=True, launch="bridge"),
+    _core(name="megatron-bridge", release="Megatron-Bridge 0.2", gradient_bytes=2.0, launch="bridge"),
+    _core(name="primus", release="Primus 25.9 on ROCm 7", overlaps_tensor=False),
+    _megatron(name="megatron-deepspeed", gradient_bytes=6.0, stage_buffers=2, release="Megatron-DeepSpeed 2022"),
+    _megatron(name="internevo", gradient_bytes=2.0, release="InternEvo 0.5"),
+    _megatron(name="colossalai", gradient_bytes=2.0, release="ColossalAI 0.4"),
+    _fsdp(name="fsdp1", release="PyTorch 2.1 FSDP1"),
+    _fsdp(name="composer", loss_in_place=True, release="llm-foundry 2023 to 2025"),
+    _fsdp(name="fsdp2", launch="torchtitan", release="PyTorch 2.6 FSDP2"),
+    _fsdp(
+        name="torchtitan", fuses_activation=True, compiles=True, loss_in_place=True, recomputes_operators=True,
+        launch="torchtitan", release="torchtitan 0.2",
         # The loss is compiled with the model since pull request 1033 of 2025-04; read 2026-11-27.
         earlier=(EarlierReleases(before="0.1", before_month="2025-04", facts={"loss_in_place": False}),),
     ),
@@ -228,12 +195,12 @@ FRAMEWORKS = (
         release="litgpt 2023 to 2024",
     ),
     TrainingFramework(name="torchao", family=Family.EAGER, states=States.PURE, fuses_norm=True, release="torchao 0.9"),
-    TrainingFramework(
-        name="hf-trainer", family=Family.TRAINER, states=States.AUTOCAST, repeats_keys=True, adapter_bytes=4.0,
+    _trainer(
+        name="hf-trainer", states=States.AUTOCAST,
         accumulates_whole=True, launch="accelerate", release="transformers 4.40 to 5.13",
     ),
-    TrainingFramework(
-        name="trl", family=Family.TRAINER, states=States.AUTOCAST, repeats_keys=True, adapter_bytes=4.0,
+    _trainer(
+        name="trl", states=States.AUTOCAST,
         accumulates_whole=True, widens_quantised=True, recomputes=True, launch="accelerate", release="TRL 1.16",
         tiles_loss=(Objective.SFT, Objective.DPO, Objective.GRPO),
         # `gradient_checkpointing` is on by default since pull request 3510 of 2025-06. SFT's loss is `chunked_nll`
@@ -248,21 +215,21 @@ FRAMEWORKS = (
             ),
         ),
     ),
-    TrainingFramework(
-        name="llama-factory", family=Family.TRAINER, states=States.AUTOCAST, repeats_keys=True, adapter_bytes=4.0,
+    _trainer(
+        name="llama-factory", states=States.AUTOCAST,
         accumulates_whole=True, recomputes=True, launch="accelerate", release="LLaMA-Factory 0.9",
     ),
-    TrainingFramework(
-        name="peft", family=Family.TRAINER, states=States.PURE, repeats_keys=True, adapter_bytes=4.0,
+    _trainer(
+        name="peft", states=States.PURE,
         accumulates_whole=True, widens_quantised=True, launch="accelerate", release="PEFT 0.19",
     ),
-    TrainingFramework(  # what preparing a quantised base widens is converted back for FlashAttention (loaders/model.py)
-        name="axolotl", family=Family.TRAINER, states=States.PURE, repeats_keys=True, adapter_bytes=4.0,
+    _trainer(  # what preparing a quantised base widens is converted back for FlashAttention (loaders/model.py)
+        name="axolotl", states=States.PURE,
         accumulates_whole=True, launch="axolotl", release="axolotl 0.12",
     ),
-    TrainingFramework(
-        name="deepspeed", family=Family.TRAINER, states=States.MASTER, gradient_bytes=2.0, copies_gradients=True,
-        repeats_keys=True, adapter_bytes=4.0, launch="accelerate", release="DeepSpeed 0.16",
+    _trainer(
+        name="deepspeed", states=States.MASTER, gradient_bytes=2.0, copies_gradients=True,
+        launch="accelerate", release="DeepSpeed 0.16",
     ),
     TrainingFramework(
         name="unsloth", family=Family.UNSLOTH, states=States.AUTOCAST, fuses_norm=True, fuses_activation=True,

@@ -245,8 +245,7 @@ def plan_training(
 
     Where nothing fits, smaller jobs are searched, too.
     """
-    tools = _Tools(offers=offers, calibration=calibration, laws=laws, law=law, terms=terms, asked=asked)
-    found = _Searches(job, tools)
+    found = _Searches(job=job, offers=offers, calibration=calibration, laws=laws, law=law, terms=terms, asked=asked)
     for gpu in gpus:
         found.search(gpu, asked.counts)
         if not asked.is_stated and asked.deadline_s is not None:
@@ -254,35 +253,31 @@ def plan_training(
     plan = found.plan()
     if plan.priced:
         return plan
-    return replace(plan, nearest=found.nearest(), ways=_ways_out(job, gpus, tools))
+    return replace(plan, nearest=found.nearest(), ways=_ways_out(found, gpus))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Tools:
+@dataclass(slots=True, kw_only=True)
+class _Searches:
+    """The searches of one job on GPUs and counts, and what they found."""
+
+    job: TrainingJob
     offers: Mapping[str, Sequence[Price]]
     calibration: TrainingCalibration
     laws: RateLaws
     law: PowerLaw
     terms: RunTerms
     asked: PlanConstraints
-
-
-class _Searches:
-    """The searches of one job on GPUs and counts, and what they found."""
-
-    def __init__(self, job: TrainingJob, tools: _Tools) -> None:
-        self.job, self.tools = job, tools
-        self.priced: dict[tuple[str, int], PricedTraining] = {}
-        self.found: dict[tuple[str, int], Found] = {}
-        self.refused: dict[str, str] = {}
-        self.usable: dict[str, float] = {}
-        self._peaks: Peaks = {}
+    priced: dict[tuple[str, int], PricedTraining] = field(default_factory=dict, init=False)
+    found: dict[tuple[str, int], Found] = field(default_factory=dict, init=False)
+    refused: dict[str, str] = field(default_factory=dict, init=False)
+    usable: dict[str, float] = field(default_factory=dict, init=False)
+    _peaks: Peaks = field(default_factory=dict, init=False)
 
     def search(self, gpu: GpuSpec, counts: Iterable[int]) -> None:
         """Search and price the best layout of a GPU on each count."""
-        tools, asked = self.tools, self.tools.asked
+        asked = self.asked
         self.usable[gpu.id] = gpu.expected_usable_bytes
-        if (reason := impossible(self.job, gpu) or tools.law.refusal(gpu)) is not None:
+        if (reason := impossible(self.job, gpu) or self.law.refusal(gpu)) is not None:
             self.refused[gpu.id] = reason
             return
         for count in counts:
@@ -290,32 +285,32 @@ class _Searches:
             network = offer.server.network_bytes_per_s if offer and count > offer.instance_gpus else None
             network = asked.network_bytes_per_s or network
             try:
-                machine = training_gpu(gpu, tools.laws, network_bytes_per_s=network)
+                machine = training_gpu(gpu, self.laws, network_bytes_per_s=network)
             except CapplanError as error:
                 self.refused[gpu.id] = str(error)
                 return
             found = self.found[gpu.id, count] = search_layouts(
                 self.job, machine, gpus=count, global_batch=asked.global_batch, batch_slack=asked.batch_slack,
-                calibration=tools.calibration, peaks=self._peaks,
+                calibration=self.calibration, peaks=self._peaks,
             )  # fmt: skip
             if found.best is not None:
                 estimate = estimate_training(
-                    found.best.job, gpu, calibration=tools.calibration, laws=tools.laws, network_bytes_per_s=network,
-                    law=tools.law,
+                    found.best.job, gpu, calibration=self.calibration, laws=self.laws, network_bytes_per_s=network,
+                    law=self.law,
                 )  # fmt: skip
                 self.priced[gpu.id, count] = price_training(
-                    estimate, tools.terms, offer=offer, campaign=tools.calibration.campaign
+                    estimate, self.terms, offer=offer, campaign=self.calibration.campaign
                 )
 
     def _offer(self, gpu: GpuSpec, count: int) -> Price | None:
-        network = self.tools.asked.network_bytes_per_s
-        return run_offer(self.tools.offers.get(gpu.id, ()), gpu, gpus=count, network_bytes_per_s=network)
+        network = self.asked.network_bytes_per_s
+        return run_offer(self.offers.get(gpu.id, ()), gpu, gpus=count, network_bytes_per_s=network)
 
     def refine(self, gpu: GpuSpec) -> None:
         """Search the fewest GPUs in whole machines that keep a deadline, between the counts that were tried."""
-        rented = self._offer(gpu, max(self.tools.asked.counts))
+        rented = self._offer(gpu, max(self.asked.counts))
         unit = rented.instance_gpus if rented else _USUAL_MACHINE
-        in_time = replace(self.tools.asked, budget_usd=None)
+        in_time = replace(self.asked, budget_usd=None)
 
         def keeps(count: int) -> bool:
             priced = self.priced.get((gpu.id, count))
@@ -344,7 +339,7 @@ class _Searches:
 
     def plan(self) -> TrainingPlan:
         searches = self.found
-        others = searches if self.tools.law.cap_w is None else {}  # layouts are searched without a power limit
+        others = searches if self.law.cap_w is None else {}  # layouts are searched without a power limit
         without = {
             key: found.rejected.most_common(1)[0][0] if found.rejected else "no layout of this framework"
             for key, found in searches.items()
@@ -352,8 +347,8 @@ class _Searches:
         }
         return TrainingPlan(
             job=self.job,
-            terms=self.tools.terms,
-            asked=self.tools.asked,
+            terms=self.terms,
+            asked=self.asked,
             priced=tuple(self.priced.values()),
             runners_up={key: found.runner_up for key, found in others.items() if found.runner_up is not None},
             passed_over={key: found.passed_over for key, found in others.items() if found.passed_over is not None},
@@ -368,13 +363,13 @@ _USUAL_MACHINE = 8
 _MOST_WAYS, _MOST_TRIED = 3, 4
 
 
-def _ways_out(job: TrainingJob, gpus: Sequence[GpuSpec], tools: _Tools) -> tuple[WayOut, ...]:
+def _ways_out(stated: _Searches, gpus: Sequence[GpuSpec]) -> tuple[WayOut, ...]:
     """Return changes of a job that let it fit, the cheapest first, or the quickest where no price is known."""
     found: list[WayOut] = []
-    for words, changed, times in _changes(job):
-        searches = _Searches(changed, tools)
+    for words, changed, times in _changes(stated.job):
+        searches = replace(stated, job=changed)
         for gpu in gpus[:_MOST_TRIED]:
-            searches.search(gpu, [count * times for count in tools.asked.counts[-_MOST_TRIED:]])
+            searches.search(gpu, [count * times for count in stated.asked.counts[-_MOST_TRIED:]])
         if searches.priced:
             best = min(searches.priced.values(), key=_cost)
             found.append(WayOut(words=words, priced=best))

@@ -172,7 +172,6 @@ def plan_run(
     interval = max(aside_s, daly_interval_s(checkpoint_s=write_s, mean_time_between_failures_s=between))
 
     def wall(step: float) -> float:
-        work = steps * step
         lasting = max(interval, step)
         if (restart_s + lasting + write_s) / between > _MOST_FAILURES:
             raise UsageError(
@@ -181,13 +180,8 @@ def plan_run(
                 f"checkpoint {format_seconds(write_s + aside_s)} (⟨storage⟩) and a step {format_seconds(step)}: it "
                 "never ends. State fewer failures or shorter restarts."
             )
-        return daly_wall_s(
-            work_s=work,
-            interval_s=lasting,
-            checkpoint_s=write_s,
-            restart_s=restart_s,
-            mean_time_between_failures_s=between,
-        )
+        pauses = {"checkpoint_s": write_s, "restart_s": restart_s, "mean_time_between_failures_s": between}
+        return daly_wall_s(work_s=steps * step, interval_s=lasting, **pauses)
 
     ideal = steps * step_s.expected
     expected = wall(step_s.expected)

@@ -211,8 +211,6 @@ def step_work(job: TrainingJob, gpu: TrainingGpu, *, paged_bytes: float = 0.0) -
         share, head_s, loss_s = max(sizes) / total, 0.0, 0.0
     else:
         share = sizes[-1] / total
-    tensor_link, tensor_rate = _link(layout.tensor, job, gpu)
-    comm = _collectives(job, gpu, held, layers=share * total)
     return TrainingStepWork(
         dense_s=share * work.dense / rate,
         wave_s=share * work.waves / rate,
@@ -241,9 +239,7 @@ def step_work(job: TrainingJob, gpu: TrainingGpu, *, paged_bytes: float = 0.0) -
         ),
         gpus=layout.gpus,
         servers=math.ceil(layout.gpus / layout.gpus_per_node),
-        tensor_link=tensor_link,
-        tensor_s=comm.tensor_bytes / tensor_rate,
-        **comm.placed(),
+        **_collectives(job, gpu, held, layers=share * total),
         optimizer_s=(2 * weight + gradient + 2 * state) * _updated(job, held) / gpu.copy_bytes_per_s,
         host_s=(_host_bytes(job, held) + paged_bytes) / gpu.host_bytes_per_s,
     )
@@ -511,30 +507,15 @@ def _link(group: int, job: TrainingJob, gpu: TrainingGpu) -> tuple[CollectiveLin
     return CollectiveLink.NETWORK, gpu.network_bytes_per_s
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Collectives:
-    tensor_bytes: float
-    expert: tuple[float, CollectiveLink]
-    context: tuple[float, CollectiveLink]
-    pipeline: tuple[float, CollectiveLink]
-    shard: tuple[float, CollectiveLink]
-    gradient: tuple[float, CollectiveLink]
-
-    def placed(self) -> dict[str, Any]:
-        """Return the fields of `TrainingStepWork` for the collectives that pass one link each."""
-        found: dict[str, Any] = {}
-        for name in ("expert", "context", "pipeline", "shard", "gradient"):
-            found[f"{name}_s"], found[f"{name}_link"] = getattr(self, name)
-        return found
-
-
-def _collectives(job: TrainingJob, gpu: TrainingGpu, held: StageParameters, *, layers: float) -> _Collectives:
+def _collectives(job: TrainingJob, gpu: TrainingGpu, held: StageParameters, *, layers: float) -> dict[str, Any]:
+    """Return the fields of `TrainingStepWork` for collectives: the time of each, and the link that it passes."""
     layout, hidden, tokens = job.layout, job.architecture.hidden_dim, job.micro_tokens
     forward = _passes(job).forward
-    tensor_bytes = 0.0
+    tensor_link, rate = _link(layout.tensor, job, gpu)
+    tensor_s = 0.0
     if layout.tensor > 1:
         once = 2.0 * (layout.tensor - 1) / layout.tensor * _HALF * tokens * hidden  # an all-reduce, or its two halves
-        tensor_bytes = 2.0 * layers * once * (forward + 1.0)
+        tensor_s = 2.0 * layers * once * (forward + 1.0) / rate
     expert_s, expert_link = 0.0, CollectiveLink.FAST
     if layout.expert > 1:
         expert_link, rate = _link(layout.expert * layout.expert_tensor, job, gpu)
@@ -560,15 +541,12 @@ def _collectives(job: TrainingJob, gpu: TrainingGpu, held: StageParameters, *, l
         pipeline_link, rate = _link(layout.gpus, job, gpu)
         cut = layout.tensor
         pipeline_s = 2.0 * layout.virtual * _HALF * tokens * hidden / cut / rate
-    shard, gradient = _state_traffic(job, gpu, held)
-    return _Collectives(
-        tensor_bytes=tensor_bytes,
-        expert=(expert_s, expert_link),
-        context=(context_s, context_link),
-        pipeline=(pipeline_s, pipeline_link),
-        shard=shard,
-        gradient=gradient,
-    )
+    (shard_s, shard_link), (gradient_s, gradient_link) = _state_traffic(job, gpu, held)
+    return {
+        "tensor_s": tensor_s, "tensor_link": tensor_link, "expert_s": expert_s, "expert_link": expert_link,
+        "context_s": context_s, "context_link": context_link, "pipeline_s": pipeline_s, "pipeline_link": pipeline_link,
+        "shard_s": shard_s, "shard_link": shard_link, "gradient_s": gradient_s, "gradient_link": gradient_link,
+    }  # fmt: skip
 
 
 def _exchanged_width(layer: Layer, tensor: int) -> float:

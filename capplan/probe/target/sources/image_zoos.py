@@ -3,6 +3,7 @@
 import contextlib
 import inspect
 from collections.abc import Iterator, Mapping
+from functools import partial
 from types import ModuleType
 from typing import Any
 from unittest import mock
@@ -13,10 +14,10 @@ from capplan.errors import UnknownNameError, UsageError
 from capplan.probe.foreign.libraries import call_with_arguments, import_library, import_torchvision
 from capplan.probe.inputs.grammar import InputRequest
 from capplan.probe.inputs.tensors import (
-    ImageListInputs,
     InputMaker,
     SpecInputs,
     asked_inputs,
+    image_list_inputs,
     image_spec,
     refuse_seq_len,
     resized,
@@ -218,7 +219,7 @@ def _image_inputs(models: ModuleType, name: str, builder: Any, request: InputReq
     task = _task(builder)
     if task == "detection":
         image = _crop(models, name) if name.startswith("ssd") else _DETECTOR_IMAGE
-        return ImageListInputs(image=image_spec(resized(image, request.size)))
+        return partial(image_list_inputs, image_spec(resized(image, request.size)))
     if task == "optical_flow":
         image = resized(_FLOW_IMAGE, request.size)
         return SpecInputs(specs=(image_spec(image), image_spec(image)), positional_names=("image1", "image2"))
