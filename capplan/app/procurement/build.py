@@ -286,7 +286,7 @@ def decided_model(
             for constraint, left_out in (("load", answer.infeasible), ("scope", answer.not_considered))
             for gpu in left_out
         ),
-        tornado=answer.tornado_bars,
+        tornado=tuple(answer.tornado_bars.values()),
         payback=PAYBACK.document(answer.payback) if answer.payback else None,
         left_out=tuple(LEFT_OUT.document(offer, answer) for offer in answer.left_out if offer.price.gpu in held),
         service=service,

@@ -92,7 +92,7 @@ class Answer:
     infeasible: tuple[Infeasible, ...]
     recommendation: Decision
     confidence: Confidence | None
-    tornado_bars: tuple[TornadoRow, ...]
+    tornado_bars: Mapping[str, TornadoRow]
     load_switches: Mapping[float, str]
     switching_price_factor: float | None
     stress: Mapping[str, Stress]
@@ -210,7 +210,7 @@ def decide_sized(
         ranked=tuple(ranked),
         recommendation=chosen,
         confidence=_confidence(case, ranked, draws, loads, standards) if choice else None,
-        tornado_bars=sensitivity(case, choice, uncertainty=uncertainty, standards=standards) if choice else (),
+        tornado_bars=sensitivity(case, choice, uncertainty=uncertainty, standards=standards) if choice else {},
         load_switches={}
         if choice is None or isinstance(case.load, OneGpu)
         else load_switches(case, choice, standards=standards, factors=_LOAD_FACTORS),

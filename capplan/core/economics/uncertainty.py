@@ -362,9 +362,8 @@ def confidence(case: Case, drawn: Drawn, choice: ProcurementOption, loads: Loads
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TornadoRow:
-    """What the assumption `key` alone does to the choice's cost; None where the load cannot be met at that end."""
+    """What one input alone does to the choice's cost; None where the load cannot be met at that end."""
 
-    key: str
     label: str
     unit: str
     low: float
@@ -385,12 +384,12 @@ class TornadoRow:
 
 def sensitivity(
     case: Case, choice: ProcurementOption, *, uncertainty: Uncertainty, standards: Standards
-) -> tuple[TornadoRow, ...]:
-    """Move one input at a time to the ends of its range, largest bar first; interactions are left out."""
+) -> dict[str, TornadoRow]:
+    """Move one input at a time to the ends of its range, by key, largest bar first; interactions are left out."""
     options = evaluate(case)
     keys = SCENARIO_KEYS if isinstance(case.load, Service) else tuple(k for k in SCENARIO_KEYS if k != "limit_factor")
-    tornado_bars = [
-        _tornado_bar(
+    tornado_bars = {
+        assumption.key: _tornado_bar(
             (case, options),
             choice,
             assumption,
@@ -398,7 +397,7 @@ def sensitivity(
             [varied(case, {assumption.key: end}) for end in (assumption.low, assumption.high)],
         )
         for assumption in uncertainty.of_keys((*keys, *MONEY_KEYS))
-    ]
+    }
     if uncertainty.latency:
         bounds = uncertainty.latency.get(choice.gpu, (1.0, 1.0))
         ends = [varied(case, {}, {gpu: factors[end] for gpu, factors in uncertainty.latency.items()}) for end in (0, 1)]
@@ -406,13 +405,9 @@ def sensitivity(
             key="latency", label="Latency estimate (all GPUs)", unit="× expected", value=1.0,
             low=min(1.0, bounds[0]), high=max(1.0, bounds[1]), basis="calibration", source="calibration",
         )  # fmt: skip
-        tornado_bars.append(_tornado_bar((case, options), choice, estimate, standards, ends))
-    return tuple(
-        sorted(
-            (bar for bar in tornado_bars if bar.size_usd > 1e-6 * worth(case, choice)),
-            key=lambda bar: -bar.size_usd,
-        )
-    )
+        tornado_bars[estimate.key] = _tornado_bar((case, options), choice, estimate, standards, ends)
+    seen = {key: bar for key, bar in tornado_bars.items() if bar.size_usd > 1e-6 * worth(case, choice)}
+    return dict(sorted(seen.items(), key=lambda one: -one[1].size_usd))
 
 
 def _tornado_bar(
@@ -438,8 +433,7 @@ def _tornado_bar(
         costs.append(worth(case, mine[0]) if mine else None)
         winners.append(ranked[0].key if ranked else None)
     return TornadoRow(
-        key=assumption.key, label=assumption.label,
-        unit=assumption.unit, low=assumption.low, value=assumption.value, high=assumption.high,
+        label=assumption.label, unit=assumption.unit, low=assumption.low, value=assumption.value, high=assumption.high,
         cost_low_usd=costs[0], cost_high_usd=costs[1], winner_low=winners[0], winner_high=winners[1],
     )  # fmt: skip
 

@@ -539,7 +539,7 @@ def _changes(answer: Answer, choice: OptionRow, other: OptionRow | None, by_key:
         if times:
             cheapest = by_key.get(answer.load_switches[times])
             changes.append(f"the load is {times:g} × what is stated: choose {option_name(cheapest)}.")
-    flips = [bar for bar in answer.tornado_bars if bar.key not in ("peak_factor", "rent_price_factor")]
+    flips = [bar for key, bar in answer.tornado_bars.items() if key not in ("peak_factor", "rent_price_factor")]
     for bar in flips:
         for end, winner in ((bar.low, bar.winner_low), (bar.high, bar.winner_high)):
             if winner and winner != choice.key:
