@@ -121,7 +121,7 @@ def test_commands_turn_words_into_a_request_and_render_the_answer() -> None:
 
 
 LINES = {
-    "api": 1150, "app": 11100, "cli": 2100, "core": 29700, "hub": 700, "llm": 24700, "probe": 18600, "processes": 850,
+    "api": 1150, "app": 11100, "cli": 2100, "core": 29050, "hub": 700, "llm": 24700, "probe": 18520, "processes": 850,
     "report": 13900, "serve": 6900, "shapes": 4300, "specs": 7700, "verbs": 11950,
 }  # fmt: skip
 """The most lines that the modules of a package may have; a package that needs more says why where it raises this.
@@ -129,7 +129,7 @@ LINES = {
 Deciding on what serves a model came from `report` to `app`; columns of tables went from `report` to `shapes` and
 `verbs`; `files` puts the files of one answer in place together; `core` writes launch files for every kind of plan.
 """
-CLASSES = 1480
+CLASSES = 1435
 """The most classes of the whole program."""
 
 
