@@ -17,7 +17,7 @@ import numpy as np
 from capplan.core.numbers import BoolArray, FloatArray
 from capplan.core.power import PowerNovelty
 from capplan.llm.core.serving.fit import CORRELATION, block_weights
-from capplan.llm.core.serving.learn import COVERED, QuantileWidths
+from capplan.llm.core.serving.learn import COVERED, width_steps
 
 if TYPE_CHECKING:
     from energy import Fitted, PowerRow
@@ -186,8 +186,7 @@ def learn_widths(rows: Sequence["PowerRow"], found: Prediction, kept: BoolArray)
             for name, levels in zip(architectures, found.levels, strict=True)
         ]
     )
-    patterns, which = np.unique(np.column_stack([bases, found.levels])[kept], axis=0, return_inverse=True)
-    steps = QuantileWidths(errors[kept], patterns[:, 0], patterns[:, 1:], which.ravel(), weights[kept]).solve()
+    steps = width_steps(errors[kept], bases[kept], found.levels[kept], weights[kept])
     added = dict(zip(STEPS, np.sqrt(steps).tolist(), strict=True))
     added[GENERATION] *= _OF_TWO
     new = kept & (found.split == "GPU and generation")

@@ -217,8 +217,7 @@ def hold_out(runs: Sequence[LearntRun], table: Tabulated, fit: FullFit, *, split
         known = known_by([run for run, is_kept in zip(runs, kept, strict=True) if is_kept], PRIOR)
         evidence = tuple(evidence_of_run(runs[row], known) for row in members)
         parts.append(HeldOut(np.array(members), errors[members], evidence, np.full(len(members), group)))
-    if not parts:
-        return HeldOut(np.zeros(0, dtype=np.int64), np.zeros(0), (), np.zeros(0, dtype=str))
+    parts = parts or [HeldOut(np.zeros(0, dtype=np.int64), np.zeros(0), (), np.zeros(0, dtype=str))]
     return HeldOut(
         np.concatenate([part.rows for part in parts]),
         np.concatenate([part.errors for part in parts]),
@@ -315,9 +314,7 @@ class WidthRows:
             for engine in np.unique(labels.engine[mine]):
                 those = mine & (labels.name == of) & (labels.engine == engine)
                 bases[those] = same.get(engine_width(str(of), str(engine)), same[str(of)])
-        patterns, which = np.unique(np.column_stack([bases, self.levels])[mine], axis=0, return_inverse=True)
-        errors = np.abs(self.errors[mine])
-        steps = QuantileWidths(errors, patterns[:, 0], patterns[:, 1:], which.ravel(), weights[mine]).solve()
+        steps = width_steps(np.abs(self.errors[mine]), bases[mine], self.levels[mine], weights[mine])
         novelties = [novelty for row in DISTANCES.values() for novelty in row]
         totals = {novelty.value: float(np.exp(np.sqrt(steps @ _levels({novelty})))) for novelty in novelties}
         own = mine & (labels.name == name)
@@ -337,7 +334,7 @@ def _quantile(values: FloatArray, weights: FloatArray, share: float) -> float:
     return float(values[order][min(place, values.size - 1)])
 
 
-_SIDES = 0.9, 2.0
+_SIDES = 1.0, 2.0
 """Half-widths within which the ends of an interval lie, however the errors lean."""
 _CANDIDATES = np.array([0.0, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.65, 0.8, 1.0, 1.3, 1.7])
 _SWEEPS = 3
@@ -356,30 +353,24 @@ def _levels(novelties: frozenset[Novelty] | set[Novelty]) -> FloatArray:
     return np.array(found)
 
 
-@dataclass(frozen=True, slots=True)
-class QuantileWidths:
-    """Absolute log errors [row] whose 90 % quantile is √(base² + Σ step·level) of the pattern `which` they have."""
+def width_steps(errors: FloatArray, bases: FloatArray, levels: FloatArray, weights: FloatArray) -> FloatArray:
+    """Return the squares that each step of distance adds, so that √(base² + Σ step·level) holds 90 % of the errors.
 
-    errors: FloatArray
-    bases: FloatArray
-    levels: FloatArray
-    which: IntArray
-    weights: FloatArray
+    Errors are absolute logarithms. One step after another is chosen until the quantile loss becomes no less.
+    """
+    patterns, which = np.unique(np.column_stack([bases, levels]), axis=0, return_inverse=True)
 
-    def loss(self, steps: FloatArray) -> float:
-        """Return the weighted quantile loss of the half-widths that some squares of steps make."""
-        missing = self.errors - np.sqrt(self.bases**2 + self.levels @ steps)[self.which]
-        return float(self.weights @ np.where(missing > 0, COVERED * missing, (COVERED - 1.0) * missing))
+    def loss(steps: FloatArray) -> float:
+        missing = errors - np.sqrt(patterns[:, 0] ** 2 + patterns[:, 1:] @ steps)[which.ravel()]
+        return float(weights @ np.where(missing > 0, COVERED * missing, (COVERED - 1.0) * missing))
 
-    def solve(self) -> FloatArray:
-        """Return the squares that each step adds, one after another until none becomes better."""
-        steps = np.zeros(self.levels.shape[1])
-        for _ in range(_SWEEPS):
-            for place in np.flatnonzero(self.levels.any(axis=0))[::-1]:  # what is farther explains what it can
-                tried = np.repeat(steps[None, :], len(_CANDIDATES), axis=0)
-                tried[:, place] = _CANDIDATES**2
-                steps = tried[int(np.argmin([self.loss(row) for row in tried]))]
-        return steps
+    steps = np.zeros(levels.shape[1])
+    for _ in range(_SWEEPS):
+        for place in np.flatnonzero(levels.any(axis=0))[::-1]:  # what is farther explains what it can
+            tried = np.repeat(steps[None, :], len(_CANDIDATES), axis=0)
+            tried[:, place] = _CANDIDATES**2
+            steps = tried[int(np.argmin([loss(row) for row in tried]))]
+    return steps
 
 
 @dataclass(frozen=True, slots=True)
