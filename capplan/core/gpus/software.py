@@ -68,7 +68,7 @@ class SoftwareSupport:
         known = self.software.get(framework)
         if known is None or gpu.is_cpu:
             return None
-        name, other = framework.called, _first(gpu, known.instead)
+        name, other = framework.called, next((family for family in known.instead if _is_of(gpu, family)), None)
         if known.runs and not is_of(gpu, known.runs):
             use = f"; take {known.instead[other]} there" if other else ""
             return f"{name} runs on {known.where} alone; {gpu.id} is {_whose(gpu)}{use}", framework.value
@@ -120,10 +120,6 @@ def _is_of(gpu: GpuSpec, family: str) -> bool:
     if held is None:
         return False
     return held < wanted if family.startswith("<") else held >= wanted if family.endswith("+") else held == wanted
-
-
-def _first(gpu: GpuSpec, families: Iterable[str]) -> str | None:
-    return next((family for family in families if _is_of(gpu, family)), None)
 
 
 def _whose(gpu: GpuSpec) -> str:
