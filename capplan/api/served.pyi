@@ -471,6 +471,7 @@ class ServedVerbs:
         concurrency: float | None = ...,
         prompts: int | None = ...,
         within_s: float | str | None = ...,
+        runs_per_year: float | None = ...,
         users: int | None = ...,
         think_time_s: float | str | None = ...,
         turns: int = ...,
@@ -770,6 +771,7 @@ class ServedVerbs:
         load: Mapping[str, Any] = ...,
         gpus: Sequence[str] | str | None = ...,
         title: str | None = ...,
+        everything: bool = ...,
         format: str = ...,
     ) -> Any:
         """Report which deployment serves a language model under a load: fleet, money, latency over the load, launch."""

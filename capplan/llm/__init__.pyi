@@ -223,6 +223,7 @@ def plan(
     concurrency: float | None = ...,
     prompts: int | None = ...,
     within_s: float | str | None = ...,
+    runs_per_year: float | None = ...,
     users: int | None = ...,
     think_time_s: float | str | None = ...,
     turns: int = ...,
@@ -311,6 +312,7 @@ def plan(
         concurrency: Clients that wait for answers, instead of a rate.
         prompts: Requests of a job that is done as a whole, instead of a rate; needs within_s.
         within_s: Time until which the job must be done: 8h.
+        runs_per_year: Runs of the job a year, which its cost is counted for; 365 by default.
         users: People who send a request, read the answer and pause, instead of a rate; needs think_time_s.
         think_time_s: Pause of a user between an answer and the next request: 30s.
         turns: Requests of a conversation, each behind all before it.

@@ -1882,10 +1882,12 @@ class OptionRow(Struct, frozen=True, kw_only=True):
     total_usd: float | None
     usd_per_million: float | None
     residual_usd: float | None
+    depreciation_usd_per_year: float | None
     break_even_hours_per_year: float | None
     break_even_against: str | None
     breakdown_usd: CostBreakdown | None
     payback_years: float | None
+    internal_return_fraction: float | None
     payback_against: str | None
 
 class PickRow(Struct, frozen=True, kw_only=True):

@@ -108,3 +108,19 @@ def test_what_a_buyer_admits_is_refused_before_a_search(keys: dict[str, object],
     load.write_text(json.dumps({**ASKED, **keys}))
     with pytest.raises(CapplanError, match=re.escape(sentence)):
         answer_llm_report(LlmReportQuestion(model="qwen3-8b", load=load), LocalContext())
+
+
+@pytest.mark.parametrize(("stated", "runs"), [({}, 365), ({"runs_per_year": 12}, 12)])
+def test_a_job_is_paid_for_its_runs(stated: dict[str, int], runs: int, tmp_path: Path) -> None:
+    """A run of 200,000 requests at the replica's highest rate, and the 300 s until its machine works, is paid."""
+    load = tmp_path / "job.load.yaml"
+    job = {"prompts": 200_000, "within": "8h", "input_len": 750, "output_len": 300, "gpu": ["a100-sxm4-80gb"]}
+    load.write_text(json.dumps({**job, "engine": "vllm", "tp": [1], **stated}))
+    report = answer_llm_report(LlmReportQuestion(model="qwen3-8b", load=load), LocalContext())
+    option = next(each for each in report.decided.options if each.rent and each.rent.term is Term.ON_DEMAND)
+    assert option.rent is not None
+    assert option.finish_s is not None
+    hours = option.finish_s / 3600 * option.rent.instance_gpus * option.fleet.servers
+    assert option.cost_per_year == pytest.approx(runs * hours * option.rent.usd_per_hour)
+    known = next(each for each in report.decided.demand.assumptions if each.key == "runs_per_year")
+    assert (known.value, known.basis) == (runs, "yours" if stated else "judgement")

@@ -54,7 +54,7 @@ def served_load(plan: DeploymentPlan, *, growth_fraction: float, week: tuple[flo
         return Job(
             samples=plan.load.job.prompts,
             deadline_s=plan.load.job.within_s,
-            runs_per_year=load_defaults("job")["runs_per_year"].value,
+            runs_per_year=plan.load.job.runs_per_year,
             growth_per_year_fraction=growth_fraction,
             spares=0,
             utilization_ceiling_fraction=1.0,
@@ -84,14 +84,15 @@ def served_demand(load: Load, *, years: int, constraints: Constraints) -> Report
     plain = demand_without_load()
     runs = (load_defaults("job")["runs_per_year"],) if isinstance(load, Job) else ()
     kept = (assumption for assumption in plain.assumptions if assumption.key not in _OF_HOSTS)
+    own = {"years": float(years), "runs_per_year": load.runs_per_year if isinstance(load, Job) else None}
     stated = tuple(
-        replace(each, value=float(years), low=float(years), high=float(years), basis="yours", source="the load")
-        if each.key == "years" and each.value != years
+        replace(each, value=value, low=value, high=value, basis="yours", source="the load")
+        if (value := own.get(each.key)) is not None and each.value != value
         else each
-        for each in kept
+        for each in (*runs, *kept)
     )
     return replace(
-        plain, load=load, money=replace(plain.money, years=years), assumptions=(*runs, *stated), constraints=constraints
+        plain, load=load, money=replace(plain.money, years=years), assumptions=stated, constraints=constraints
     )
 
 

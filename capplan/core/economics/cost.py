@@ -5,7 +5,7 @@ All amounts are US dollars before tax. Formulas are those of `core.formulas`; th
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 
 from capplan.core import formulas
 from capplan.core.economics.constraints import CostAssumptions
@@ -120,17 +120,39 @@ class CostBreakdown:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SiteCost:
+    """What servers on an own site cost a year beside their hardware; support is known of bought ones alone. [USD]"""
+
+    energy_usd: float = 0.0
+    space_usd: float = 0.0
+    support_usd: float = 0.0
+    staff_usd: float = 0.0
+    licences_usd: float = 0.0
+
+    @property
+    def total_usd(self) -> float:
+        """Return what is paid at the end of every year. [USD]"""
+        return formulas.running_usd(**asdict(self))
+
+    def over(self, years: int, **others: float) -> CostBreakdown:
+        """Return what some years cost, undiscounted, beside other parts."""
+        return CostBreakdown(**{part: years * usd for part, usd in asdict(self).items()}, **others)
+
+    def __add__(self, other: "SiteCost") -> "SiteCost":
+        return SiteCost(**{part: usd + getattr(other, part) for part, usd in asdict(self).items()})
+
+
+NOTHING_KEPT = SiteCost()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class OwnedCost:
     """Buying a fleet and running it for some years. [USD; per year where the name says so]"""
 
     gpus_usd: float
     chassis_usd: float
     network: float
-    energy_per_year: float
-    space_per_year: float
-    support_per_year: float
-    staff_per_year: float
-    licences_per_year: float
+    site: SiteCost
     residual: float
     years: int
     discount_fraction: float
@@ -148,13 +170,11 @@ class OwnedCost:
     @property
     def running_per_year(self) -> float:
         """Return what is paid at the end of every year."""
-        return formulas.running_usd(
-            self.energy_per_year,
-            self.space_per_year,
-            self.support_per_year,
-            self.staff_per_year,
-            self.licences_per_year,
-        )
+        return self.site.total_usd
+
+    @property
+    def depreciation_per_year(self) -> float:
+        return straight_line(self.initial, self.residual, self.years)
 
     @property
     def yearly(self) -> tuple[float, ...]:
@@ -171,17 +191,10 @@ class OwnedCost:
     @property
     def breakdown(self) -> "CostBreakdown":
         """Return where the total cost goes, over all years and undiscounted."""
-        return CostBreakdown(
-            gpus_usd=self.gpus_usd,
-            chassis_usd=self.chassis_usd,
-            network_usd=self.network,
-            energy_usd=self.years * self.energy_per_year,
-            space_usd=self.years * self.space_per_year,
-            support_usd=self.years * self.support_per_year,
-            staff_usd=self.years * self.staff_per_year,
-            licences_usd=self.years * self.licences_per_year,
+        return self.site.over(
+            self.years, gpus_usd=self.gpus_usd, chassis_usd=self.chassis_usd, network_usd=self.network,
             residual_usd=-self.residual,
-        )
+        )  # fmt: skip
 
     @property
     def total(self) -> float:
@@ -211,33 +224,14 @@ def cost_of_owning(
         gpus_usd=gpus_usd,
         chassis_usd=chassis,
         network=formulas.share_usd(hardware, money.network_fraction),
-        energy_per_year=formulas.each_usd(energy.kwh_per_year, money.usd_per_kwh),
-        space_per_year=formulas.space_usd(energy.nameplate_w, money.space_usd_per_kw_month),
-        support_per_year=formulas.share_usd(hardware, money.support_fraction),
-        staff_per_year=formulas.each_usd(servers, money.staff_usd_per_server_year),
-        licences_per_year=formulas.each_usd(gpus, money.licence_usd_per_gpu_year),
+        site=replace(
+            cost_of_keeping(gpus=gpus, servers=servers, energy=energy, money=money),
+            support_usd=formulas.share_usd(hardware, money.support_fraction),
+        ),
         residual=formulas.share_usd(hardware, money.residual_fraction),
         years=money.years,
         discount_fraction=money.discount_fraction,
     )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SiteCost:
-    """What servers that are owned already cost a year: nothing for the hardware, but what keeps it running. [USD]"""
-
-    energy_usd: float = 0.0
-    space_usd: float = 0.0
-    staff_usd: float = 0.0
-    licences_usd: float = 0.0
-
-    @property
-    def total_usd(self) -> float:
-        """Return what is paid at the end of every year; support is not in it, because no price is known. [USD]"""
-        return formulas.running_usd(self.energy_usd, self.space_usd, 0.0, self.staff_usd, self.licences_usd)
-
-
-NOTHING_KEPT = SiteCost()
 
 
 def cost_of_keeping(*, gpus: int, servers: float, energy: Energy, money: CostAssumptions) -> SiteCost:
@@ -274,14 +268,7 @@ class RentedCost:
     @property
     def breakdown(self) -> CostBreakdown:
         """Return where the total goes: rent, and what is kept. [USD]"""
-        years = len(self.yearly_rent)
-        return CostBreakdown(
-            rent_usd=sum(self.yearly_rent),
-            energy_usd=years * self.kept.energy_usd,
-            space_usd=years * self.kept.space_usd,
-            staff_usd=years * self.kept.staff_usd,
-            licences_usd=years * self.kept.licences_usd,
-        )
+        return self.kept.over(len(self.yearly_rent), rent_usd=sum(self.yearly_rent))
 
     @property
     def total(self) -> float:
@@ -327,6 +314,33 @@ def payback_years(bought: OwnedCost, rented: RentedCost) -> float | None:
             return year - ahead / saved
         ahead += saved
     return None
+
+
+def straight_line(initial: float, residual: float, years: int) -> float:
+    """Return what a purchase loses of its value in each year, by equal amounts. [USD]"""
+    return (initial - residual) / years
+
+
+def internal_return(bought: OwnedCost, rented: RentedCost) -> float | None:
+    """Return the yearly rate at which the rent that a purchase saves, and its residual value, are worth its price.
+
+    None where they add up to less than was paid, or pay it back more than tenfold within a year.
+    """
+    saved = [rent - paid for rent, paid in zip(rented.yearly, bought.yearly, strict=True)]
+    low, high = 0.0, 10.0
+
+    def worth(rate: float) -> float:
+        return saved[0] + present_value(saved[1:], rate_fraction=rate)
+
+    if worth(low) <= 0 or worth(high) > 0:
+        return None
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if worth(middle) > 0 else (low, middle)
+    return low
+
+
+_HALVINGS = 40
 
 
 def present_value(yearly: Sequence[float], *, rate_fraction: float) -> float:

@@ -401,13 +401,7 @@ def _bought(option: FleetOption, purchase: PurchasePrice, services: Sequence[Ser
     cost = cost_of_owning(
         gpus=added, servers=servers, price=purchase, chassis_usd=server.chassis_usd, energy=energy, money=money
     )
-    cost = replace(
-        cost,
-        energy_per_year=cost.energy_per_year + kept.energy_usd,
-        space_per_year=cost.space_per_year + kept.space_usd,
-        staff_per_year=cost.staff_per_year + kept.staff_usd,
-        licences_per_year=cost.licences_per_year + kept.licences_usd,
-    )
+    cost = replace(cost, site=cost.site + kept)
     return replace(option, cost=cost, power_w=energy.nameplate_w, rack_units=servers * server.rack_units)
 
 

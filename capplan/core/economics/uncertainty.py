@@ -454,7 +454,8 @@ def price_share(option: ProcurementOption) -> float:
     """Return the part of the yearly cost that is proportional to the option's price. [USD/year]"""
     if not isinstance(option.cost, OwnedCost):
         return option.cost.per_year if option.cost else 0.0
-    rest = replace(option.cost, gpus_usd=0.0, chassis_usd=0.0, network=0.0, support_per_year=0.0, residual=0.0)
+    site = replace(option.cost.site, support_usd=0.0)
+    rest = replace(option.cost, gpus_usd=0.0, chassis_usd=0.0, network=0.0, site=site, residual=0.0)
     return (option.cost.per_year - rest.per_year) * option.cost.gpus_usd / option.cost.hardware
 
 

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from capplan.core.economics.concerns import DEFAULT_MAX_PRICE_AGE_DAYS
 from capplan.core.economics.constraints import Constraints, CostAssumptions
+from capplan.core.economics.cost import straight_line
 from capplan.core.gpus.machines import LocalCurrency
 from capplan.core.gpus.prices import COMMITMENT_YEARS, LASTING_TERMS, Term
 from capplan.core.serving.load import OneGpu
@@ -14,7 +15,7 @@ from capplan.report.render import grid
 from capplan.report.sections import Column, KeyFigure, figure, words
 from capplan.shapes.procurement import is_bought
 from capplan.shapes.types import LeftOutOffer, OptionRow
-from capplan.units import counted
+from capplan.units import counted, format_fraction
 
 _TERMS = (Term.ON_DEMAND, Term.SPOT, Term.RESERVED_1Y, Term.RESERVED_3Y, Term.BUY)
 """The terms side by side, all that options may have."""
@@ -47,10 +48,11 @@ def obligation_card(
     if term == Term.BUY:
         running = figures.headline_money(yearly_usd[-1] + (residual_usd or 0.0))
         worth = figures.headline_money(residual_usd)
+        lost = figures.headline_money(straight_line(yearly_usd[0], residual_usd or 0.0, len(yearly_usd) - 1))
         return KeyFigure(
             label="Paid on the first day",
             figure=f"{figures.headline_money(yearly_usd[0])} USD",
-            note=f"then {running} USD a year; {worth} USD residual value at the end",
+            note=f"then {running} USD a year; {worth} USD residual value at the end: {lost} USD of depreciation a year",
         )
     if not years:
         reclaimed = " and may be reclaimed by the provider" if term == Term.SPOT else ""
@@ -136,7 +138,7 @@ def cash_table(report: Report, model: ModelReport) -> Grid | None:
         figure("in all, USD", lambda row: sum(row.yearly_usd), "{:,.0f}".format),
     ]
     if any(is_bought(row) for row in rows):
-        columns.append(words("paid back after", lambda row: _payback(report, row)))
+        columns.append(words("paid back after, internal rate of return", lambda row: _payback(report, row)))
     return grid(columns, rows)
 
 
@@ -147,7 +149,8 @@ def _payback(report: Report, row: OptionRow) -> str:
         return "no rent of this GPU to compare"
     if row.payback_years is None:
         return f"not within {counted(report.demand.money.years, 'year')}"
-    return f"{row.payback_years:.1f} years"
+    rate = row.internal_return_fraction
+    return f"{row.payback_years:.1f} years" + ("" if rate is None else f", {format_fraction(rate)} a year")
 
 
 def constraint_words(constraints: Constraints) -> str | None:

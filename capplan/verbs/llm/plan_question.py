@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 from msgspec import Meta
 
 from capplan.errors import UsageError
+from capplan.units import SECONDS
 from capplan.verbs.llm.fields import (
     MODEL_OPTION,
     SHOWN,
@@ -83,7 +84,11 @@ class LlmPlanQuestion(
             help="Time until which the job must be done: 8h.", flags=("--within",), metavar="TIME", words=TIME_LIMIT
         ),
     ] = None
-
+    runs_per_year: Annotated[
+        float | None,
+        Meta(gt=0, le=1e6),
+        Option(help="Runs of the job a year, which its cost is counted for; 365 by default.", metavar="N"),
+    ] = None
     users: Annotated[
         int | None,
         Meta(ge=1, le=10**9),
@@ -146,10 +151,15 @@ class LlmPlanQuestion(
         if (self.prompts is None) != (self.within_s is None):
             raise UsageError("a job needs both ⟨prompts⟩ and ⟨within⟩, such as 100000 and 8h.")
         if self.prompts is None or self.within_s is None:
+            if self.runs_per_year is not None:
+                raise UsageError("⟨runs-per-year⟩ is of a job: state ⟨prompts⟩ and ⟨within⟩, too.")
             return None
+        if self.runs_per_year is not None and self.runs_per_year * self.within_s > 366 * SECONDS["d"]:
+            hours = self.within_s / SECONDS["h"]
+            raise UsageError(f"⟨runs-per-year⟩ {self.runs_per_year:g} of {hours:g} h each do not fit into a year.")
         if self.rate_per_s is not None or self.concurrency is not None:
             raise UsageError("⟨prompts⟩ states the load as a job; leave out ⟨rate⟩ and ⟨concurrency⟩.")
-        return BatchJob(prompts=self.prompts, within_s=self.within_s)
+        return BatchJob(prompts=self.prompts, within_s=self.within_s, stated_runs_per_year=self.runs_per_year)
 
     def running_gpus(self) -> tuple[int, str]:
         """Return how many GPUs carry the load now, and their name."""

@@ -7,6 +7,7 @@ from capplan.errors import UsageError
 from capplan.llm.core.serving.asked import ServingTask, Speculation
 from capplan.llm.core.serving.service import Demand
 from capplan.llm.core.simulation.arrivals import Lengths, Sessions
+from capplan.units import SECONDS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,6 +28,12 @@ class BatchJob:
 
     prompts: int
     within_s: float
+    stated_runs_per_year: float | None = None
+
+    @property
+    def runs_per_year(self) -> float:
+        """Return how often the job is paid for: as stated, else every night or one after another."""
+        return self.stated_runs_per_year or min(365.0, 366 * SECONDS["d"] // self.within_s)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

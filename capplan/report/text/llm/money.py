@@ -1,6 +1,7 @@
 """The money and the hand-over of a planned fleet in sentences and tables."""
 
 from collections.abc import Iterator
+from dataclasses import asdict
 
 from capplan.core.economics.cost import OwnedCost
 from capplan.core.formulas import HOURS_PER_YEAR
@@ -81,7 +82,10 @@ def money_lines(fleet: PlannedFleet) -> Iterator[str]:
             "commitments and bought ones cost all hours"
         )
     if (job := fleet.plan.load.job) is not None:
-        yield f"The job of {job.prompts:,} requests is counted once a night, 365 times a year, as long as it runs"
+        yield (
+            f"The job of {job.prompts:,} requests is paid for as long as a run takes, {job.runs_per_year:g} runs a "
+            "year (⟨runs-per-year⟩)"
+        )
     last = money.years[-1]
     if money.growth_fraction:
         yield (
@@ -103,10 +107,10 @@ def _bought_words(money: FleetMoney) -> str:
         ("GPUs", cost.gpus_usd), ("computer" if bought[0].is_workstation else "servers", cost.chassis_usd),
         ("network", cost.network),
     )  # fmt: skip
-    yearly = (
-        ("electricity", cost.energy_per_year), ("space", cost.space_per_year), ("support", cost.support_per_year),
-        ("staff", cost.staff_per_year), ("licences", cost.licences_per_year),
-    )  # fmt: skip
+    yearly = [
+        ("electricity" if part == "energy_usd" else part.removesuffix("_usd"), usd)
+        for part, usd in asdict(cost.site).items()
+    ]
     at_once, each_year = (
         ", ".join(f"{name} {usd:,.0f}" for name, usd in items if usd >= 1) for items in (parts, yearly)
     )
