@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 from capplan.core.economics.constraints import ExcludedOffer
-from capplan.core.economics.cost import OwnedCost, RentedCost, break_even, internal_return, payback_years
+from capplan.core.economics.cost import OwnedCost, RentedCost, break_even, internal_return, payback_years, straight_line
 from capplan.core.economics.decide import Answer, Payback, Stress
 from capplan.core.economics.fleet import FleetOption, concerns_of, violations_of
 from capplan.core.economics.options import ProcurementOption, comes_on_boards, reliability, server_of, slots_of
@@ -300,7 +300,7 @@ _MONEY = (
     figure("total_usd", "option.cost.total"),
     figure("usd_per_million", "option.cost_per_million"),
     figure("residual_usd", "owned.residual"),
-    figure("depreciation_usd_per_year", "owned.depreciation_per_year", "what a purchase loses of its value a year, by equal amounts"),
+    figure("depreciation_usd_per_year", reads(float | None, lambda row: row.owned and straight_line(row.owned.initial, row.owned.residual, row.owned.years)), "what a purchase loses of its value a year, by equal amounts"),
     figure("break_even_hours_per_year", reads(float | None, lambda row: row.break_even and row.break_even[0]),
         "of use, above which buying beats renting on demand"),
     figure("break_even_against", reads(str | None, lambda row: row.break_even and row.break_even[1])),

@@ -83,7 +83,7 @@ def served_demand(load: Load, *, years: int, constraints: Constraints) -> Report
     """Return a load with the assumptions about money, without those about hosts, which serving does not count."""
     plain = demand_without_load()
     runs = (load_defaults("job")["runs_per_year"],) if isinstance(load, Job) else ()
-    kept = (assumption for assumption in plain.assumptions if assumption.key not in _OF_HOSTS)
+    kept = (each for each in plain.assumptions if each.key not in ("cpu_ms_per_sample", "cpu_cores_per_gpu"))
     own = {"years": float(years), "runs_per_year": load.runs_per_year if isinstance(load, Job) else None}
     stated = tuple(
         replace(each, value=value, low=value, high=value, basis="yours", source="the load")
@@ -94,9 +94,6 @@ def served_demand(load: Load, *, years: int, constraints: Constraints) -> Report
     return replace(
         plain, load=load, money=replace(plain.money, years=years), assumptions=stated, constraints=constraints
     )
-
-
-_OF_HOSTS = ("cpu_ms_per_sample", "cpu_cores_per_gpu")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -173,10 +173,6 @@ class OwnedCost:
         return self.site.total_usd
 
     @property
-    def depreciation_per_year(self) -> float:
-        return straight_line(self.initial, self.residual, self.years)
-
-    @property
     def yearly(self) -> tuple[float, ...]:
         """Outlays by year; year 0 first, the residual value taken off the last."""
         running = [self.running_per_year] * self.years
@@ -334,13 +330,10 @@ def internal_return(bought: OwnedCost, rented: RentedCost) -> float | None:
 
     if worth(low) <= 0 or worth(high) > 0:
         return None
-    for _ in range(_HALVINGS):
+    for _ in range(40):  # halvings: to a billionth of a per cent
         middle = (low + high) / 2
         low, high = (middle, high) if worth(middle) > 0 else (low, middle)
     return low
-
-
-_HALVINGS = 40
 
 
 def present_value(yearly: Sequence[float], *, rate_fraction: float) -> float:

@@ -52,7 +52,6 @@ from capplan.report.procurement.tables import (
     host_table,
     latency_words,
     measured_table,
-    of_leading,
     offers_words,
     operation_table,
     option_table,
@@ -73,9 +72,8 @@ from capplan.units import counted
 
 HTML, PDF, MD, XLSX = (frozenset({medium}) for medium in Medium)
 NOWHERE = frozenset[Medium]()
-_LONG, _BRIEF, _IN_MARKDOWN, _OF_SEVERAL = 40, 7, 15, 5
+_LONG, _BRIEF, _IN_MARKDOWN, _OF_SEVERAL = 12, 7, 15, 5
 """Rows of a table in a PDF of one decision, in one of a fleet, in Markdown, and in a workbook of several models."""
-_LEADING = 12
 _PRINTED_PRICES = 25
 """Prices that a page of a fleet prints."""
 
@@ -128,9 +126,8 @@ def _close(report: Report) -> Iterator[Block]:
     command, versions = Span(text=report.command, style=Style.CODE), versions_words(report)
     sure = "Bounds cannot be beaten, estimates rest on stated assumptions, measurements were timed."
     traced = f"; traced with {versions}" * bool(versions)
-    yield Lines([line("Made by ", command, f" with capplan {report.version}{traced}. {sure}")], on=HTML)
-    traced = f"Traced with {versions}. " * bool(versions)
-    yield Lines([line("Made by ", command, f" with capplan. {traced}{sure}")], role=LineRole.SMALL, on=PDF)
+    made = line("Made by ", command, f" with capplan {report.version}{traced}. {sure}")
+    yield Lines([made], role=LineRole.SMALL, on=HTML | PDF)
     yield Lines([f"Made by {report.command}."], on=MD)
     yield Lines([f"Made {report.created} by {report.command}"], role=LineRole.SMALL, on=XLSX)
 
@@ -193,7 +190,7 @@ def _model(
         *([_wait(model, model.wait, identity)] if model.wait is not None else []),
         *([_ways(model.ways, identity)] if model.ways is not None else []),
         _power(report, model, identity),
-        *_rejected(report, model, identity),
+        *_rejected(model, identity),
         _appendix(report, model, identity),
     ]
     blocks: list[Block] = [
@@ -210,11 +207,10 @@ def _decision(report: Report, model: ModelReport, drawn: Drawn, live: LiveParts 
     """Yield what page one of a model holds."""
     verdict, plan, is_brief = model.verdict, model.planned, report.fleet is not None
     workload = workload_words(plan) if plan else f"{model.items} of a language model that is served"
-    class_name = f" ({plan.model.class_})" if plan and plan.model.class_ else ""
+    name = f"{model.name} ({plan.model.class_})" if plan and plan.model.class_ else model.name
     alone, shown = alone_words(report), cards(report, model)
     has_price = any(option.cost_usd_per_year is not None for option in model.options)
-    for medium, name in ((HTML, f"{model.name}{class_name}"), (PDF, model.name)):
-        yield Lines([" · ".join(filter(None, (name, workload, alone)))], role=LineRole.SUBJECT, on=medium)
+    yield Lines([" · ".join(filter(None, (name, workload, alone)))], role=LineRole.SUBJECT, on=HTML | PDF)
     yield Lines([f"Planned for {workload}."], on=MD)
     yield Lines(["As generated"], role=LineRole.TITLE, on=XLSX)
     yield Lines([verdict.sentence], role=LineRole.PART_VERDICT if is_brief else LineRole.VERDICT)
@@ -423,7 +419,6 @@ def _power(report: Report, model: ModelReport, identity: str) -> Section:
     """Return power, operation and hosts of the leading options, and how sure the choice is."""
     varies = varies_words(model.verdict.varies)
     scenarios = f"Share of {model.verdict.scenarios} scenarios in which an option is the cheapest. {varies}"
-    on_paper = f"Share of the scenarios in which an option is the cheapest. {varies}"
     operation = (
         "Latency percentile and load at today’s peak: as the fleet runs, with one server down, with only the needed "
         "GPUs, and at twice the load"
@@ -431,18 +426,14 @@ def _power(report: Report, model: ModelReport, identity: str) -> Section:
     power = "Leading options: power and carbon of the whole fleet, and how often enough of it is up"
     host = "Input over PCIe, and the CPU time that is left for each sample"
     blocks: list[Block] = [GridTable(content=power_table(model), caption=power, most={Medium.PDF: _LONG}, widths=_EVEN)]
-    host_title, host_content = "What the host must do", host_table(report, model)
-    if host_content is not None:
-        blocks.append(_titled(host_title, GridTable(content=host_content, widths=_EVEN), on=PDF))
     if (content := operation_table(report, model)) is not None:
         table = GridTable(content=content, caption=operation, most={Medium.PDF: _LONG}, widths=_EVEN)
         blocks.append(_titled(_OPERATION, table))
-    if host_content is not None:
-        told = Lines([HOST_WORDS], role=LineRole.SMALL)
-        table = GridTable(content=host_content, caption=host)
-        blocks.append(_titled(host_title, table, told, look="detail", on=HTML))
+    if (content := host_table(report, model)) is not None:
+        table = GridTable(content=content, caption=host, widths=_EVEN)
+        blocks.append(_titled("What the host must do", table, Lines([HOST_WORDS], role=LineRole.SMALL), look="detail"))
     if (content := wins_table(model)) is not None:
-        told = Lines([on_paper], role=LineRole.SMALL, on=PDF)
+        told = Lines([scenarios], role=LineRole.SMALL, on=PDF)
         table = GridTable(content=content, caption=scenarios)
         blocks.append(_titled("How sure the choice is", told, table, look="detail"))
     if (content := measured_table(model)) is not None:
@@ -454,16 +445,15 @@ def _power(report: Report, model: ModelReport, identity: str) -> Section:
     )  # fmt: skip
 
 
-def _rejected(report: Report, model: ModelReport, identity: str) -> list[Section]:
+def _rejected(model: ModelReport, identity: str) -> list[Section]:
     """Return the GPUs that cannot serve."""
     content = refusal_table(model)
     table = GridTable(
-        content=content, caption="GPUs that cannot serve, and why", is_stacked=True, most={Medium.PDF: _LONG},
-        widths=_REFUSAL_WIDTHS,
+        content=content, caption="GPUs that cannot serve, and why", is_stacked=True, widths=_REFUSAL_WIDTHS,
     )  # fmt: skip
     none = Lines(["None: every GPU asked about carries the load."])
     blocks: list[Block] = [table if content.rows else none]
-    part = Section(blocks, key=f"{identity}-rejected", title=_REJECTED, entry="Rejected", on=HTML | _whole(report))
+    part = Section(blocks, key=f"{identity}-rejected", title=_REJECTED, entry="Rejected", on=HTML)
     return [part, *([Section(blocks, title="Rejected", on=MD)] if content.rows else [])]
 
 
@@ -477,10 +467,7 @@ def _appendix(report: Report, model: ModelReport, identity: str) -> Section:
             widths=("1.8fr", "2fr", "auto", "auto", "2.4fr"),
         )  # fmt: skip
         summary, key = f"{title} ({len(appendix.rows)})", f"{identity}-outside" if report.fleet else ""
-        blocks += [
-            Folded(summary=summary, blocks=[table], heading=title, key=key, on=HTML),
-            Section([table], title=title, on=PDF),
-        ]
+        blocks.append(Folded(summary=summary, blocks=[table], heading=title, key=key, on=HTML))
     if (offers := offers_table(model)) is not None:
         count = len(offers.rows)
         told = f"{count} offers that no option rests on are listed on screen, each with its reason."
@@ -558,15 +545,8 @@ def _closing(report: Report) -> Iterator[Section]:
 
 
 def _sources(report: Report) -> Iterator[Section]:
-    """Yield where prices and GPUs' figures were read; a PDF has those of the leading options."""
+    """Yield where prices and GPUs' figures were read; a PDF names the files that have them."""
     prices, specs = price_table(report), spec_table(report)
-    leading = price_table(of_leading(report, _BRIEF if report.fleet else _LONG))
-    shown = {
-        option.gpu
-        for model in of_leading(report, _BRIEF if report.fleet else _LEADING).models
-        for option in model.options
-    }
-    read = Grid(columns=specs.columns, rows=tuple(row for row in specs.rows if row[0] in shown))
     rest = len(prices.rows) - _PRINTED_PRICES
     more = [f"The other {rest} prices are in the workbook, sheet Prices."] if report.fleet and rest > 0 else []
     all_prices = GridTable(content=prices, caption="Every price used, with its day and source", is_stacked=True)
@@ -577,18 +557,13 @@ def _sources(report: Report) -> Iterator[Section]:
         Folded(summary="GPU specifications", blocks=[all_specs], key="specs"),
     ]
     yield Section(folded, key="sources", title="Sources", entry="Sources", on=HTML)
-    for title, part, whole, what, sheet, widths in (
-        ("Sources of prices", leading, prices, "prices", "Prices", _PRICE_WIDTHS),
-        ("Sources of GPU figures", read, specs, "figures", "Specifications", _SPEC_WIDTHS),
-    ):
-        left = len(whole.rows) - len(part.rows)
-        note = [f"The other {left} {what} are in the workbook, sheet {sheet}."] if left else []
-        table = GridTable(content=part, widths=widths)
-        yield Section([table, Lines(note, role=LineRole.SMALL)], title=title, on=PDF)
+    yield Section([Lines([_ELSEWHERE], role=LineRole.SMALL)], on=PDF)
 
 
-_PRICE_WIDTHS = ("1.4fr", "auto", "1.6fr", "auto", "auto", "2fr")
-_SPEC_WIDTHS = ("1fr", "auto", "1fr", "2.4fr", "auto")
+_ELSEWHERE = (
+    "Rejected GPUs, options outside the main table, the offers left out, and the sources of all prices and GPU figures "
+    "are in the page (.html) and the workbook (.xlsx) of this report; launch and memory of a served model in the page."
+)
 
 
 def _sheets(report: Report) -> Iterator[Section]:

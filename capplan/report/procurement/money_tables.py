@@ -83,24 +83,19 @@ def terms_table(report: Report, model: ModelReport) -> Grid | None:
         return None
     leading = list(dict.fromkeys(option.gpu for option in model.options if option.cost_usd_per_year is not None))
     names = {option.gpu: option.gpu_name for option in reversed(model.options)}
-    first = {(option.gpu, option.term): option for option in reversed(model.options) if _counts(option)}
+    own = (option for option in reversed(model.options) if not option.is_marketplace)
+    first = {(option.gpu, option.term): option for option in own if option.cost_usd_per_year is not None}
 
     def of_term(term: Term) -> Column[str]:
-        return figure(figures.term_words(term), lambda gpu: _term_cell(first.get((gpu, term.value))))
+        def cell(gpu: str) -> str:
+            option = first.get((gpu, term.value))
+            return f"{option.cost_usd_per_year or 0:,.0f} ({option.provider})" if option else "no price"
+
+        return figure(figures.term_words(term), cell)
 
     gpu: Column[str] = words("GPU", lambda gpu: names[gpu])
     columns = [gpu, *map(of_term, _TERMS)]
     return grid(columns, leading[:_SHOWN_GPUS]) if leading else None
-
-
-def _counts(option: OptionRow) -> bool:
-    return option.cost_usd_per_year is not None and not option.is_marketplace
-
-
-def _term_cell(option: OptionRow | None) -> str:
-    if option is None:
-        return "no price"
-    return f"{option.cost_usd_per_year or 0:,.0f} ({option.provider})"
 
 
 def breakdown_table(report: Report, model: ModelReport) -> Grid | None:

@@ -554,8 +554,3 @@ def versions_words(report: Report) -> str:
     for model in report.models:
         found |= dict(model.planned.provenance.versions) if model.planned else {}
     return ", ".join(f"{name} {version}" for name, version in sorted(found.items()))
-
-
-def of_leading(report: Report, most: int) -> Report:
-    """Return the report with the first options of each model alone; paper has no room for all."""
-    return replace(report, models=tuple(replace(model, options=model.options[:most]) for model in report.models))

@@ -7,7 +7,7 @@ import pytest
 
 from capplan.core.economics.concerns import Concern
 from capplan.core.economics.constraints import Constraints, NameLists
-from capplan.core.economics.cost import CostBreakdown, internal_return, payback_years
+from capplan.core.economics.cost import CostBreakdown, internal_return, payback_years, straight_line
 from capplan.core.economics.decide import Answer, decide
 from capplan.core.economics.evidence import Standards
 from capplan.core.gpus.attributes import driver_licence
@@ -211,7 +211,7 @@ def test_payback_of_a_node_by_hand():
     assert 0 < (internal_return(owned(), partly) or 0.0) < 0.05
     little = cost_of_renting(gpu_hours_by_year=[0.4 * 8 * 8760] * 3, price=rent(2.99), money=NODE)
     assert internal_return(owned(), little) is None
-    assert owned().depreciation_per_year == near(82_000)  # (336,000 - 90,000) / 3
+    assert straight_line(owned().initial, owned().residual, 3) == near(82_000)  # (336,000 - 90,000) / 3
 
 
 def test_payback_with_a_rent_that_grows():

@@ -12,11 +12,13 @@ from capplan.llm.core.simulation.load_answer import LatencyLimits
 from capplan.report.charts.picture import vector
 from capplan.report.charts.series import Axes, Series, series_chart
 from capplan.report.sections import (
+    EVERYWHERE,
     Block,
     Column,
     KeyFigure,
     Lines,
     Listing,
+    Medium,
     Picture,
     Section,
     Table,
@@ -39,6 +41,8 @@ from capplan.units import format_bytes, format_rate, format_seconds
 
 Value = TypeVar("Value")
 _SHOWN = 15
+_NOT_PRINTED = EVERYWHERE - {Medium.PDF}
+"""The files that hold what nobody signs: memory, commands, and the front of all deployments."""
 
 
 def serving_figures(report: ServingReport) -> tuple[KeyFigure, ...]:
@@ -127,6 +131,7 @@ def _front(plan: DeploymentPlan) -> Section:
         ],
         key="front",
         title="Tokens per GPU against tokens per user",
+        on=_NOT_PRINTED,
     )
 
 
@@ -155,6 +160,7 @@ def _memory(fits: Sequence[DeploymentFit]) -> Section:
         ],
         key="memory",
         title="Memory of one GPU",
+        on=_NOT_PRINTED,
     )
 
 
@@ -214,9 +220,6 @@ _VARIATIONS: tuple[Column[Variation], ...] = (
 
 
 def _money(report: ServingReport) -> Section:
-    money = report.fleet.money
-    if money is None:
-        return Section([], key="money", title="Money")
     lines = [f"{line.rstrip('.')}." for line in money_lines(report.fleet)]
     if local := report.fleet.local_cost:
         lines.append(f"In {local.currency}: {local_words(local)}.")
@@ -229,7 +232,12 @@ def _handover(report: ServingReport) -> Iterator[Section]:
         return
     listings = (*launch.commands, *(f"# {name}\n{text}" for name, text in launch.files), manifest or "")
     options = Table(LAUNCH_OPTIONS, launch.options, caption="Each option of the command, and why")
-    yield Section([Lines(launch.notes), options, *map(Listing, listings)], key="launch", title="Launch")
+    yield Section(
+        [Lines(launch.notes), options, *map(Listing, listings)],
+        key="launch",
+        title="Launch",
+        on=_NOT_PRINTED,
+    )
 
 
 _MOST_CURVES = 5
