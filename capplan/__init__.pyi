@@ -840,6 +840,7 @@ def plan(
     pull_bytes_per_s: float | str | None = ...,
     compare_ways: bool = ...,
     rate_per_s: float | str | None = ...,
+    measured: Sequence[str | Path] | str | None = ...,
     sort: SortKey | str = ...,
     training: Training | bool | None = ...,
 ) -> _PlanShown:
@@ -911,6 +912,7 @@ def plan(
         pull_bytes_per_s: Rate at which a new machine pulls the image.
         compare_ways: Compare a fleet that stands, one that scales, GPUs by the second and an API over a week: week_file or requests_per_day, or a rate_per_s that stays.
         rate_per_s: A load in samples per second, such as 500/s: how many GPUs carry it, and what they cost.
+        measured: What `capplan measure` or `accept` saved of this model, beside the files of CAPPLAN_MEASURED.
         sort: Rank by throughput, latency, memory, cost, price, energy, name; memory puts the smallest GPU first, price the cheapest hour.
 
     Returns:

@@ -1,6 +1,7 @@
 """Plan models: which GPUs fit each of them at a batch, how fast it runs there, and what binds it."""
 
 from abc import ABC, abstractmethod
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -15,10 +16,12 @@ from capplan.core.gpus.prices import Price, offers_on_demand
 from capplan.core.gpus.spec import GpuSpec
 from capplan.core.latency.calibration import Calibration
 from capplan.core.latency.step import in_own_precision
+from capplan.core.measurement.types import MeasuredWorkload, Measurement
 from capplan.core.memory.types import MemoryCalibration
+from capplan.core.numbers import Interval
 from capplan.core.plan.planner import make_plan, merge_plans
 from capplan.core.plan.recommend import with_recommendations, without_gpu
-from capplan.core.plan.types import ConditionEffect, Fit, Limits, Plan
+from capplan.core.plan.types import ConditionEffect, Fit, Limits, ModelFacts, Plan
 from capplan.core.power import PowerLaw
 from capplan.core.quantisation.rewrite import scheme_name
 from capplan.core.trace.types import Recording
@@ -49,6 +52,20 @@ class PlanTerms:
     limits: Limits = field(default_factory=Limits)
     sort: SortKey = SortKey.THROUGHPUT
     power_law: PowerLaw | None = None
+    measured: tuple[Measurement, ...] = ()
+
+    def times_s(self, facts: ModelFacts) -> dict[str, dict[int, Interval]]:
+        """Return what a model took as it was measured under these conditions, by GPU and batch. [s]"""
+        found: dict[str, dict[int, Interval]] = defaultdict(dict)
+        work = self.workload
+        asked = MeasuredWorkload(batch=1, precision=work.precision, framework=work.framework, layout=work.layout)
+        for point in self.measured if work.training is None else ():
+            size, seen = "x".join(map(str, point.model.input_size)), point.latency
+            is_same = (point.model.name, size) == (facts.name, facts.input.size.split()[0])
+            if point.device.gpu and is_same and replace(point.workload, batch=1) == asked:
+                time_s = Interval(low=seen.minimum, expected=seen.median, high=max(seen.median, seen.p95))
+                found[point.device.gpu][point.workload.batch] = time_s
+        return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,24 +169,18 @@ def plan_at_batches(model: Model, terms: PlanTerms, context: PlanContext) -> Pla
     traced = model.traces_for(terms.workload.configuration, terms.batches)
     progress = context.feedback.progress(f"planning {model.words} on {counted(len(context.gpus), 'GPU')}")
     with progress, kept_streams() as streams:
-        plans = [
-            make_plan(
-                model.prepared(
-                    trace,
-                    terms.workload,
-                    calibration=context.calibration,
-                    memory_calibration=context.memory_calibration,
-                    streams=streams,
-                ),
-                gpus=context.gpus,
-                batches=batches,
-                limits=terms.limits,
-                offers=context.rents,
-                sort=terms.sort,
-                power_law=terms.power_law,
-            )
-            for trace, batches in traced
-        ]
+        plans = []
+        for trace, batches in traced:
+            prepared = model.prepared(
+                trace, terms.workload, calibration=context.calibration, memory_calibration=context.memory_calibration,
+                streams=streams,
+            )  # fmt: skip
+            plans.append(
+                make_plan(
+                    prepared, gpus=context.gpus, batches=batches, limits=terms.limits, offers=context.rents,
+                    sort=terms.sort, power_law=terms.power_law, measured=terms.times_s(prepared.facts),
+                )
+            )  # fmt: skip
     return plans[0] if len(plans) == 1 else merge_plans(plans, sort=terms.sort)
 
 

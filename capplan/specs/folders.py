@@ -65,8 +65,8 @@ def own_folder() -> Path:
     return config_folder() / "gpu_specs"
 
 
-def own_measured_runs() -> tuple[Path, ...]:
-    """Return the tables of serving runs of a team: the .csv files of the folder that CAPPLAN_MEASURED names.
+def own_measured(pattern: str) -> tuple[Path, ...]:
+    """Return what a team measured: of the folder that CAPPLAN_MEASURED names the files that fit a pattern.
 
     Without it they are those of `measured` in the user's configuration folder, where there is one.
 
@@ -77,7 +77,7 @@ def own_measured_runs() -> tuple[Path, ...]:
     folder = Path(named) if named else config_folder() / "measured"
     if named and not is_dir(folder):
         raise SpecError(f"{MEASURED_VARIABLE} names {folder}, which is no folder.")
-    return tuple(sorted(folder.glob("*.csv"))) if is_dir(folder) else ()
+    return tuple(sorted(folder.glob(pattern))) if is_dir(folder) else ()
 
 
 def own_overlays() -> tuple[Path, ...]:

@@ -30,9 +30,6 @@ class Presets:
     scalers: Mapping[str, Preset]
 
 
-_PRESETS = RecordFile(kind=Presets, shipped="scalers.yaml", what="rules of autoscalers")
-
-
 def load_presets() -> Mapping[str, Preset]:
     """Read the shipped rules of autoscalers."""
-    return _PRESETS.load().scalers
+    return RecordFile(kind=Presets, shipped="scalers.yaml", what="rules of autoscalers").load().scalers

@@ -72,8 +72,9 @@ class AcceptQuestion:
     rows: Annotated[
         Path | None,
         Option(
-            help="Write the benchmark runs as rows that `llm validate`, `llm fit` and `llm plan --measured` read.",
-            metavar="FILE.csv", topic=Topic.ANSWER, doors=Door.COMMAND,
+            help="Write what was measured: of a served model rows for `llm validate`, `llm fit` and `llm plan`, "
+            "else points for `validate`, `calibrate fit` and `plan --measured`.",
+            metavar="FILE", topic=Topic.ANSWER, doors=Door.COMMAND,
         ),
     ] = None  # fmt: skip
     specs: OwnSpecs = ()
@@ -144,10 +145,13 @@ def _html(answers: "Sequence[AcceptedMachine]", _question: AcceptQuestion, *, ex
 
 
 def _files(answers: "Sequence[AcceptedMachine]", question: AcceptQuestion) -> Mapping[Path, bytes]:
+    from capplan.core.measurement.format import point_to_line
     from capplan.llm.read.serving_rows import row_of, rows_text
 
-    rows = [row_of(run, source=f"acceptance, {run.file}") for run in answers[0].runs]
-    return {} if question.rows is None else {question.rows: rows_text(rows).encode()}
+    points, runs = answers[0].points, answers[0].runs
+    rows = [row_of(run, source=f"acceptance, {run.file}") for run in runs]
+    text = "".join(map(point_to_line, points)) or rows_text(rows)
+    return {} if question.rows is None else {question.rows: text.encode()}
 
 
 def _outcome(accepted: "AcceptedMachine") -> Outcome:

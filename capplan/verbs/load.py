@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 from msgspec import Meta
 
 from capplan.errors import UsageError
-from capplan.verbs.statement.contract import Context, Effort, Look, Outcome, Verb, laid_out_by
+from capplan.verbs.statement.contract import Context, Effort, Outcome, Verb, laid_out_by
 from capplan.verbs.statement.options import HERE, Option, Topic
 from capplan.verbs.statement.words import TIME_LIMIT
 
@@ -71,6 +71,10 @@ def answer_load(question: LoadQuestion, context: Context) -> "ObservedLoad":
     """Return what a service was asked for in a window, and how it answered."""
     if bool(question.from_logs) == bool(question.from_prometheus):
         raise UsageError("state the source by one of ⟨from-logs⟩ FILE and ⟨from-prometheus⟩ URL.")
+    if question.path and question.from_prometheus:
+        raise UsageError("⟨path⟩ selects requests of access logs; leave it out with ⟨from-prometheus⟩.")
+    if question.where and question.from_logs:
+        raise UsageError("⟨where⟩ selects series of Prometheus; leave it out with ⟨from-logs⟩.")
     if question.from_logs:
         from capplan.app.observed.logs import read_logs
 
@@ -92,15 +96,6 @@ def _yaml(answers: "Sequence[ObservedLoad]", question: LoadQuestion) -> str:
     return load_file_text(answers[0], latency_s=question.max_latency_s, percentile=95.0)
 
 
-def _finalize(question: LoadQuestion, look: Look) -> LoadQuestion:
-    if question.path and question.from_prometheus:
-        raise UsageError("⟨path⟩ selects requests of access logs; leave it out with ⟨from-prometheus⟩.")
-    if question.where and question.from_logs:
-        raise UsageError("⟨where⟩ selects series of Prometheus; leave it out with ⟨from-logs⟩.")
-    del look
-    return question
-
-
 LOAD = Verb(
     path="load",
     question=LoadQuestion,
@@ -112,7 +107,6 @@ LOAD = Verb(
         "capplan load --from-prometheus http://localhost:9090 --range 14d -o LOAD.yaml",
     ),
     answer=answer_load,
-    finalize=_finalize,
     sections=laid_out_by("capplan.report.text.observed:observed_sections"),
     document=laid_out_by("capplan.shapes.observed:OBSERVED_LOAD"),
     files_in={"yaml": _yaml},

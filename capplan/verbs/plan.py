@@ -28,7 +28,7 @@ from capplan.verbs.statement.fields import (
     batch_sizes,
     in_answer,
 )
-from capplan.verbs.statement.options import After, Door, Option, Topic
+from capplan.verbs.statement.options import HERE, After, Door, Option, Topic
 from capplan.verbs.statement.words import LOAD, checking_pictures
 
 if TYPE_CHECKING:
@@ -56,6 +56,13 @@ class PlanQuestion(
             flags=("--rate",), metavar="SAMPLES/S", topic=Topic.LIMITS, words=LOAD,
         ),
     ] = None  # fmt: skip
+    measured: Annotated[
+        tuple[Path, ...],
+        Option(
+            help="What `capplan measure` or `accept` saved of this model, beside the files of CAPPLAN_MEASURED.",
+            metavar="FILE", doors=HERE,
+        ),
+    ] = ()  # fmt: skip
     everything: Annotated[
         bool,
         in_answer(
@@ -118,7 +125,9 @@ def answer_plan(question: PlanQuestion, context: Context) -> "Plan":
 
 def plan_over(question: PlanQuestion, context: Context, week: "WeekLoad | None") -> "Plan":
     """Return a plan, with ways to serve the load of a week where one is given."""
+    from capplan.app.measure.store import read_measurements
     from capplan.app.plan import PlanContext, PlanTerms
+    from capplan.specs.folders import own_measured
     from capplan.verbs.pipelines import open_asked
 
     if week is not None:
@@ -126,6 +135,7 @@ def plan_over(question: PlanQuestion, context: Context, week: "WeekLoad | None")
     shared = PlanContext.of(
         context.gpus(question), question.price_filters(), calibration=question.calibration, feedback=context.feedback
     )
+    files = (*own_measured("*.jsonl"), *question.measured)
     terms = PlanTerms(
         batches=question.batches,
         workload=replace(
@@ -134,6 +144,7 @@ def plan_over(question: PlanQuestion, context: Context, week: "WeekLoad | None")
         limits=replace(question.limits(question.rate_per_s), max_power_draw_w=question.max_power_draw_w),
         sort=question.sort,
         power_law=question.power_law(needed=question.sort is SortKey.ENERGY),
+        measured=tuple(point for path in files for point in read_measurements(path).measurements),
     )
     opened = open_asked(question, context, terms.workload, shared)
     found = opened.advised(opened.plan(terms), terms)

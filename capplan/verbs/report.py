@@ -363,14 +363,9 @@ def _read_plans(words: str) -> list[Any] | None:
 
 def _read_measured(path: Path) -> "list[Measured]":
     """Read what was timed on GPUs that the database knows."""
-    from capplan.core.measurement.format import parse_points
-    from capplan.files import read_file
+    from capplan.app.measure.store import read_measurements
     from capplan.report.procurement.types import Measured
 
-    try:
-        content = read_file(path)
-    except OSError as error:
-        raise UsageError(f"cannot read {path}: {error.strerror or error}.") from error
     return [
         Measured(
             model=point.model.name,
@@ -379,7 +374,7 @@ def _read_measured(path: Path) -> "list[Measured]":
             latency_s=point.latency.median,
             source=f"{point.device.name}, {point.workload.precision}, torch {point.device.torch}, {point.date.date()}",
         )
-        for point in parse_points(content, where=str(path)).measurements
+        for point in read_measurements(path).measurements
         if point.device.gpu is not None
     ]
 

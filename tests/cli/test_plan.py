@@ -1,14 +1,18 @@
 """`capplan plan`, `trace` and `analyze` as a user meets them."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import jsonschema
 import pytest
 
+from capplan.core.measurement.format import point_to_line
+from capplan.core.measurement.types import MeasuredWorkload, ModelIdentity
 from capplan.report.schemas import schema_of
 from tests.cli.conftest import EXAMPLES, Run
+from tests.core.measurement.test_measurement import FULL as MEASURED
 from tests.seen import at_least
 
 NET = f"{EXAMPLES / 'net.py'}:Net"
@@ -248,3 +252,29 @@ def test_a_rate_that_stays_costs_a_scaled_fleet_what_it_costs_a_standing_one(
     refused = run("plan", net_trace, "--gpu", "t4", "--rate", "1/s", "--plot", chart)
     assert refused.exit_code == 2
     assert "--compare-ways" in refused.stderr
+
+
+@pytest.mark.slow
+def test_a_plan_says_measured_of_a_model_that_was_timed_on_the_gpu(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    timed = replace(
+        MEASURED,
+        model=ModelIdentity(name="resnet18", words="resnet18", library="torchvision", input_size=(3, 224, 224)),
+        workload=MeasuredWorkload(batch=8),
+    )
+    (tmp_path / "ours.jsonl").write_text(point_to_line(timed))
+
+    def planned(*words: object) -> Any:
+        (fit,) = json.loads(run("plan", "torchvision:resnet18", "--gpu", "l4", "--batch", 8, *words, "--json").stdout)[
+            "fits"
+        ]
+        return fit
+
+    assert planned()["evidence"] != "measured"
+    own = planned("--measured", tmp_path / "ours.jsonl")
+    assert own["evidence"] == "measured"
+    assert own["latency_s"]["expected"] == pytest.approx(0.0102)  # the median of seven repetitions
+    monkeypatch.setenv("CAPPLAN_MEASURED", str(tmp_path))  # the folder of a team
+    assert planned()["latency_s"] == own["latency_s"]
+    assert planned("--precision", "fp16")["latency_s"]["expected"] != pytest.approx(0.0102)

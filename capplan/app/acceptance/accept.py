@@ -34,10 +34,11 @@ _METRICS = {"ttft": "TTFT", "tpot": "TPOT", "output_tokens_per_s": "output token
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AcceptedMachine:
-    """The comparison, and the benchmark runs with the names of the deployment that they are of."""
+    """The comparison, and what it rests on: benchmark runs named as the deployment is, or points of another model."""
 
     acceptance: Acceptance
     runs: tuple[MeasuredRun, ...] = ()
+    points: tuple[Measurement, ...] = ()
 
 
 def is_serving_plan(document: Any) -> bool:
@@ -122,7 +123,7 @@ def accept_measured(
     acceptance = Acceptance(
         plan=where, machine=f"{gpu.name} for {plan.model.name}", findings=tuple(dict.fromkeys(findings))
     )
-    return AcceptedMachine(acceptance=acceptance)
+    return AcceptedMachine(acceptance=acceptance, points=tuple(points))
 
 
 def device_mark(planned: GpuSpec, found: DeviceFacts) -> FindingMark:

@@ -57,13 +57,17 @@ def _llm(observed: ObservedLoad) -> Iterator[str]:
         if spread.cv:
             binned = ", from the buckets of a histogram" if spread.is_binned else ""
             yield f"  {key}: {_number(min(spread.cv, 10.0))}  # deviation / mean{binned}"
-    if (scv := arrivals.burstiness) is not None:
-        yield f"  burstiness: {_number(min(max(scv, 0.01), 1000.0))}  # variance / mean of requests in short bins"
     if observed.prefix_fraction:
         yield f"  prefix_hits: {_number(min(observed.prefix_fraction, 0.999))}  # share of prompt tokens"
+    yield from _course(arrivals, "growth")
+
+
+def _course(arrivals: ObservedArrivals, growth_key: str) -> Iterator[str]:
+    if (scv := arrivals.burstiness) is not None:
+        yield f"  burstiness: {_number(min(max(scv, 0.05), 1000.0))}  # variance / mean of requests in short bins"
     if (growth := arrivals.growth) is not None and -0.9 <= growth.per_year_fraction <= 10:
         ends = f"{growth.low_fraction:+.0%} to {growth.high_fraction:+.0%}"
-        yield f"  growth: {_number(growth.per_year_fraction)}  # per year, by {growth.weeks} weeks; {ends}"
+        yield f"  {growth_key}: {_number(growth.per_year_fraction)}  # per year, by {growth.weeks} weeks; {ends}"
 
 
 def _tail(spread: Spread) -> str:
@@ -81,10 +85,7 @@ def _service(observed: ObservedLoad, limit_s: float, percentile: float, *, is_st
     why = "as stated" if is_stated else f"as it is now at p{percentile:g}; state the limit that you need"
     yield f"  latency: {_number(limit_s * 1000)} ms  # {why}"
     yield f"  percentile: {percentile:g}"
-    if (scv := arrivals.burstiness) is not None:
-        yield f"  burstiness: {_number(min(max(scv, 0.05), 1000.0))}"
-    if (growth := arrivals.growth) is not None and -0.9 <= growth.per_year_fraction <= 10:
-        yield f"  growth_per_year: {_number(growth.per_year_fraction)}"
+    yield from _course(arrivals, "growth_per_year")
 
 
 def _observed(observed: ObservedLoad) -> Iterator[str]:

@@ -14,7 +14,7 @@ from typing import Final
 
 import msgspec
 
-from capplan.app.observed.tally import Block
+from capplan.app.observed.tally import Requests
 
 NAN: Final = float("nan")
 MOST_TOKENS = 1e8
@@ -43,7 +43,7 @@ class LogForm(ABC):
     has_dates = True
 
     @abstractmethod
-    def read(self, line: bytes, into: Block) -> None:
+    def read(self, line: bytes, into: Requests) -> None:
         """Append the request of a line, or raise BrokenLineError, UnrelatedRequest or FailedRequest."""
 
 
@@ -75,16 +75,11 @@ def _tokens(given: float | None) -> float:
     return float(given)
 
 
-def _append(into: Block, at_s: float, prompt: float, answer: float, *rest: float) -> None:
+def _append(into: Requests, at_s: float, prompt: float, answer: float, *rest: float) -> None:
     if not 0 <= at_s < _LATEST_S:
         raise BrokenLineError("its time cannot be read" if at_s == at_s else "it has no time")  # noqa: PLR0124 - nan
     cached, ttft_s, e2e_s = rest or (NAN, NAN, NAN)
-    into.at_s.append(at_s)
-    into.prompt.append(prompt)
-    into.answer.append(answer)
-    into.cached.append(cached)
-    into.ttft_s.append(ttft_s)
-    into.e2e_s.append(e2e_s)
+    into.append((at_s, prompt, answer, cached, ttft_s, e2e_s))
 
 
 class TraceTable(LogForm):
@@ -108,7 +103,7 @@ class TraceTable(LogForm):
         self.has_dates = form[4]
         self._places = tuple(columns.index(name) for name in named)
 
-    def read(self, line: bytes, into: Block) -> None:
+    def read(self, line: bytes, into: Requests) -> None:
         """Append the request of a row."""
         text = line.decode(errors="replace").rstrip("\r")
         cells = next(csv.reader([text])) if '"' in text else text.split(",")
@@ -183,7 +178,7 @@ class UsageLines(LogForm):
     def __init__(self) -> None:
         self._decode: Callable[[bytes], _Line] = msgspec.json.Decoder(_Line).decode
 
-    def read(self, line: bytes, into: Block) -> None:
+    def read(self, line: bytes, into: Requests) -> None:
         try:
             row = self._decode(line)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -204,7 +199,7 @@ class UsageLines(LogForm):
         cached = _tokens(details.cached_tokens) if details is not None else NAN
         return _append(into, _seconds(given), _tokens(prompt), _tokens(answer), cached, NAN, NAN)
 
-    def _read_call(self, row: _Line, into: Block) -> None:
+    def _read_call(self, row: _Line, into: Requests) -> None:
         self.name = "LiteLLM payloads"
         if row.status is not None and row.status != "success":
             raise FailedRequest
@@ -251,7 +246,7 @@ class AccessLog(LogForm):
             return ENVOY
         return NGINX if cls._NGINX.match(line) else None
 
-    def read(self, line: bytes, into: Block) -> None:
+    def read(self, line: bytes, into: Requests) -> None:
         found = self._pattern.match(line)
         if found is None:
             raise BrokenLineError("it is not of the form of the first line")

@@ -16,7 +16,7 @@ from capplan.app.observed.log_forms import (
     UnrelatedRequest,
     form_of,
 )
-from capplan.app.observed.tally import Block, LoadTally
+from capplan.app.observed.tally import LoadTally, Requests
 from capplan.core.serving.observed import ObservedLoad
 from capplan.errors import UsageError
 from capplan.files import open_file
@@ -36,12 +36,9 @@ _KNOWN = (
 
 
 def read_logs(paths: Sequence[Path], *, path: str = "", feedback: Feedback = SILENCE) -> ObservedLoad:
-    """Read the load that request logs show.
+    """Read the load that request logs of one form show, plain or gzip-compressed, in any order.
 
-    Args:
-        paths: Logs of one form, plain or gzip-compressed; their order does not matter.
-        path: How the paths of the requests of access logs begin that are counted; all where it is empty.
-        feedback: Where progress is shown.
+    `path` is how the paths of the requests of access logs begin that are counted; all where it is empty.
     """
     tally, forms = LoadTally(), []
     for file in paths:
@@ -60,12 +57,12 @@ def read_logs(paths: Sequence[Path], *, path: str = "", feedback: Feedback = SIL
         sources=tuple(file.name for file in paths),
         form=names[0],
         arrivals=arrivals,
-        prompt=tally.prompt.spread(),
-        answer=tally.answer.spread(),
+        prompt=tally.spreads["prompt"].spread(),
+        answer=tally.spreads["answer"].spread(),
         prefix_fraction=tally.cached / cached_of if cached_of else None,
-        ttft_s=tally.ttft_s.spread(),
-        tpot_s=tally.tpot_s.spread(),
-        e2e_s=tally.e2e_s.spread(),
+        ttft_s=tally.spreads["ttft_s"].spread(),
+        tpot_s=tally.spreads["tpot_s"].spread(),
+        e2e_s=tally.spreads["e2e_s"].spread(),
         failed=float(tally.failed),
         broken=tally.broken_lines(),
         lines=tally.lines,
@@ -76,7 +73,7 @@ def _read_log(file: Path, tally: LoadTally, path: str) -> LogForm:
     form: LogForm | None = None
     number, looked_at = 0, 0
     for lines in _line_blocks(file):
-        block = Block()
+        block: Requests = []
         for line in lines:
             number += 1
             if not line.strip():

@@ -1,5 +1,6 @@
 """Count requests in constant memory: by time, by length, by duration."""
 
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -59,16 +60,8 @@ class SpreadTally:
         return float(_LEAST * _RATIO ** (place + 0.5))
 
 
-@dataclass(slots=True)
-class Block:
-    """Requests of some lines, as columns; a value that a line does not state is not a number."""
-
-    at_s: list[float] = field(default_factory=list)
-    prompt: list[float] = field(default_factory=list)
-    answer: list[float] = field(default_factory=list)
-    cached: list[float] = field(default_factory=list)
-    ttft_s: list[float] = field(default_factory=list)
-    e2e_s: list[float] = field(default_factory=list)
+Requests = list[tuple[float, float, float, float, float, float]]
+"""Times and tokens of requests: when, prompt, answer, cached, TTFT, whole; what is not stated is not a number."""
 
 
 @dataclass(slots=True)
@@ -77,33 +70,24 @@ class LoadTally:
 
     hours: dict[int, npt.NDArray[np.int32]] = field(default_factory=dict)
     ends: dict[int, tuple[float, float]] = field(default_factory=dict)
-    prompt: SpreadTally = field(default_factory=SpreadTally)
-    answer: SpreadTally = field(default_factory=SpreadTally)
-    ttft_s: SpreadTally = field(default_factory=SpreadTally)
-    tpot_s: SpreadTally = field(default_factory=SpreadTally)
-    e2e_s: SpreadTally = field(default_factory=SpreadTally)
+    spreads: defaultdict[str, SpreadTally] = field(default_factory=lambda: defaultdict(SpreadTally))
     cached: float = 0.0
     cached_of: float = 0.0
     failed: int = 0
     lines: int = 0
     broken: dict[str, tuple[int, int]] = field(default_factory=dict)
 
-    def add(self, block: Block) -> None:
-        if not block.at_s:
+    def add(self, requests: Requests) -> None:
+        if not requests:
             return
-        at_s = np.array(block.at_s)
-        prompt, answer, cached, ttft, e2e = (
-            np.array(column) for column in (block.prompt, block.answer, block.cached, block.ttft_s, block.e2e_s)
-        )
+        at_s, prompt, answer, cached, ttft_s, e2e_s = np.array(requests).T
         self._count(at_s)
-        self.prompt.add(prompt)
-        self.answer.add(answer)
-        self.ttft_s.add(ttft)
-        self.e2e_s.add(e2e)
         with np.errstate(invalid="ignore"):
-            gaps = np.where((answer > 1) & (e2e >= ttft), answer - 1, np.nan)
-            self.tpot_s.add((e2e - ttft) / gaps)
+            tpot_s = (e2e_s - ttft_s) / np.where((answer > 1) & (e2e_s >= ttft_s), answer - 1, np.nan)
             held = np.isfinite(cached) & (cached <= prompt)
+        seen = {"prompt": prompt, "answer": answer, "ttft_s": ttft_s, "tpot_s": tpot_s, "e2e_s": e2e_s}
+        for name, values in seen.items():
+            self.spreads[name].add(values)
         self.cached += float(cached[held].sum())
         self.cached_of += float(prompt[held].sum())
 

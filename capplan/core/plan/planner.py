@@ -29,8 +29,10 @@ from capplan.core.memory.replays import SharedStreams
 from capplan.core.memory.schedule import live_curve
 from capplan.core.memory.sharding import gpus_to_shard
 from capplan.core.memory.types import UNCALIBRATED, FitStatus, MemoryCalibration, MemoryEstimate
+from capplan.core.numbers import Interval
 from capplan.core.ops.analysis import cautions
 from capplan.core.ops.flops import kernel_flops, kernel_macs, traffic, uncounted
+from capplan.core.plan.measured import as_measured
 from capplan.core.plan.recommend import latencies_under_cap
 from capplan.core.plan.types import (
     Constraint,
@@ -305,11 +307,12 @@ def make_plan(
     offers: Mapping[str, Sequence[Price]] | None = None,
     sort: SortKey = SortKey.THROUGHPUT,
     power_law: PowerLaw | None = None,
+    measured: Mapping[str, Mapping[int, Interval]] | None = None,
 ) -> Plan:
-    """Answer for every GPU and batch: does it fit, how fast is it, and what binds it."""
+    """Answer for every GPU and batch: does it fit, how fast is it; `measured` are its own times, by GPU and batch."""
     gpus, workload = list(gpus), prepared.workload
     part = part_for(prepared.calibration, workload) if prepared.calibration else None
-    question = _Judging(planned=prepared, limits=limits, offers=offers or {}, law=power_law)
+    question = _Judging(planned=prepared, limits=limits, offers=offers or {}, law=power_law, measured=measured or {})
     judged = _judge_all(question, gpus, batches)
     if power_law is not None:
         judged = with_energy(prepared, judged, power_law, max_draw_w=limits.max_power_draw_w)
@@ -405,6 +408,7 @@ class _Judging:
     limits: Limits
     offers: Mapping[str, Sequence[Price]]
     law: PowerLaw | None
+    measured: Mapping[str, Mapping[int, Interval]] = field(default_factory=dict)
 
 
 def _judge_all(question: _Judging, gpus: Sequence[GpuSpec], batches: Batches) -> list[Fit | Rejection]:
@@ -415,12 +419,14 @@ def _judge_all(question: _Judging, gpus: Sequence[GpuSpec], batches: Batches) ->
         raise UsageError(f"batch {min(others)} cannot be planned: the trace holds at batch {exact} alone.")
     curve = {exact} if exact else set(CURVE_BATCHES)
     maxima = {size.planned for size in largest} if batches.choice is BatchChoice.MAX else set()
-    sizes = sorted(curve | set(batches.sizes) | maxima)
+    timed = {batch for times in question.measured.values() for batch in times} if not exact else set()
+    sizes = sorted(curve | set(batches.sizes) | maxima | timed)
     planned = question.planned
     grid = latencies_under_cap(planned.latencies, planned.peak_seconds, gpus, sizes, question.law)
     judged = []
     for gpu, size, row in zip(gpus, largest, grid, strict=True):
-        latency = row if isinstance(row, Unsupported) else dict(zip(sizes, row, strict=True))
+        times_s = question.measured.get(gpu.id, {})
+        latency = row if isinstance(row, Unsupported) else as_measured(dict(zip(sizes, row, strict=True)), times_s)
         candidate = _Candidate(gpu=gpu, largest=size, latency=latency)
         recommended = _recommended_batch(question, candidate, curve)
         asked = batches.on_gpu(largest=size.planned, recommended=recommended)

@@ -18,12 +18,10 @@ def observed_sections(observed: ObservedLoad) -> list[Section]:
     spreads = [
         ("tokens of a prompt", observed.prompt, _tokens), ("tokens of an answer", observed.answer, _tokens),
         ("time to first token", observed.ttft_s, format_seconds),
-        ("time between tokens", observed.tpot_s, format_seconds),
-        ("time of a request", observed.e2e_s, format_seconds),
+        ("time between tokens", observed.tpot_s, format_seconds), ("time of a request", observed.e2e_s, format_seconds),
     ]  # fmt: skip
-    known = [(name, spread, form) for name, spread, form in spreads if spread is not None]
     sections = [Section([head, facts])]
-    if known:
+    if known := [(name, spread, form) for name, spread, form in spreads if spread is not None]:
         sections.append(Section([_spread_table(known)]))
     if observed.broken:
         columns: list[Column[Broken]] = [

@@ -274,9 +274,9 @@ class MeasuredRunFields:
     def named_runs(self) -> "tuple[MeasuredRun, ...]":
         """Return the runs of the files where several deployments are compared, and those of the team's folder."""
         from capplan.llm.read.measured_run import read_measured_run
-        from capplan.specs.folders import own_measured_runs
+        from capplan.specs.folders import own_measured
 
-        runs = tuple(run for path in (*own_measured_runs(), *self.measured) for run in read_measured_run(path))
+        runs = tuple(run for path in (*own_measured("*.csv"), *self.measured) for run in read_measured_run(path))
         for run in runs:
             if not run.model:
                 raise UsageError(

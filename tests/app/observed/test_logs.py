@@ -4,6 +4,7 @@ import gzip
 import json
 import os
 from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -59,6 +60,52 @@ def test_the_trace_of_2024_has_a_zone(tmp_path: Path) -> None:
         ["TIMESTAMP,ContextTokens,GeneratedTokens", "2024-05-10 00:00:00.009930+00:00,2162,5"],
     )
     assert observed.arrivals.first_s == pytest.approx(1715299200.00993)
+
+
+# Requests, tokens of prompts and of answers in the first ten hours of the coding trace of 2024, as a published run over
+# the whole file prints them (16,803,695 requests, 27.8/s in the mean); looked up on 2026-11-28.
+HOURS_OF_2024 = (
+    (77540, 191030427, 1950802), (76895, 172724830, 1898068), (66953, 162954792, 1721114), (57781, 142495634, 1451475),
+    (46575, 123213394, 1157315), (38670, 94751957, 984351), (32595, 83413090, 850672), (29267, 76844759, 734632),
+    (25758, 68051750, 623697), (28504, 78130465, 744121),
+)  # fmt: skip
+P50, P90 = 1955.0, 5884.0
+"""Quantiles of the prompts of the first hour; answers have 9 and 49."""
+
+
+def test_the_trace_of_2024_has_the_rates_and_lengths_of_its_hours(tmp_path: Path) -> None:
+    """AzureLLMInferenceDataset2024.md: TIMESTAMP,ContextTokens,GeneratedTokens; a hundredth of each hour's requests."""
+    lines = ["TIMESTAMP,ContextTokens,GeneratedTokens"]
+    for hour, (requests, prompts, answers) in enumerate(HOURS_OF_2024):
+        count = requests // 100
+        for number in range(count):
+            at = datetime(2024, 5, 10, hour, tzinfo=UTC) + timedelta(seconds=3600 * number / count)
+            lines.append(f"{at.isoformat(sep=' ')},{round(prompts / requests)},{round(answers / requests)}")
+    observed = read(tmp_path, lines)
+    assert observed.broken == ()  # of 36 in an hour one time has no fraction of a second
+    rates = [rate * 100 for _, rate in observed.arrivals.hourly]
+    assert rates == pytest.approx([requests / 3600 for requests, _, _ in HOURS_OF_2024], rel=0.005)
+    assert observed.arrivals.busiest[1] * 100 == pytest.approx(77540 / 3600, rel=0.005)
+    came, asked, answered = (sum(column) for column in zip(*HOURS_OF_2024, strict=True))
+    assert observed.prompt is not None
+    assert observed.answer is not None
+    assert observed.prompt.mean == pytest.approx(asked / came, rel=0.005)
+    assert observed.answer.mean == pytest.approx(answered / came, rel=0.02)  # 25 tokens, rounded
+
+
+def test_prompts_of_2024_have_the_quantiles_of_their_hour(tmp_path: Path) -> None:
+    """The first hour: prompts of 1,955 and 5,884 tokens at the 50th and 90th percentile, answers of 9 and 49."""
+    lines = ["TIMESTAMP,ContextTokens,GeneratedTokens"]
+    for number in range(1000):
+        share = (number + 0.5) / 1000
+        grown = (P90 / P50) ** ((share - 0.5) / 0.4), (49 / 9) ** ((share - 0.5) / 0.4)
+        at = f"2024-05-10 00:{number // 60:02d}:{number % 60:02d}.{number:06d}+00:00"
+        lines.append(f"{at},{round(P50 * grown[0])},{max(1, round(9 * grown[1]))}")
+    observed = read(tmp_path, lines)
+    assert observed.prompt is not None
+    assert observed.answer is not None
+    assert [observed.prompt.quantiles[share] for share in (0.5, 0.9)] == pytest.approx([P50, P90], rel=0.015)
+    assert [observed.answer.quantiles[share] for share in (0.5, 0.9)] == pytest.approx([9, 49], rel=0.06)
 
 
 def test_burstgpt_counts_answers_of_no_token_as_failed(tmp_path: Path) -> None:

@@ -121,7 +121,12 @@ class FakeCuda:
 
     def properties(self, device: Any = None) -> SimpleNamespace:
         return SimpleNamespace(
-            total_memory=self._gpu(device).total_bytes, uuid="11111111-2222-3333-4444-555555555555", name="NVIDIA L4"
+            total_memory=self._gpu(device).total_bytes,
+            uuid="11111111-2222-3333-4444-555555555555",
+            name="NVIDIA L4",
+            multi_processor_count=58,
+            major=8,
+            minor=9,
         )
 
     def _gpu(self, device: Any) -> FakeGpu:

@@ -258,6 +258,10 @@ def _sequences_of_rank(setting: Setting) -> int:
     return -(-setting.max_sequences // setting.sharding.data)
 
 
+_STAGES = "stages that each hold a share of the layers"
+_RANKS = "ranks that each keep whole attention for their own sequences"
+_EXPERTS = "keeps experts whole and spreads them over the GPUs"
+_ONLINE = "converts the 16-bit checkpoint to fp8 when it is loaded"
 _FIT = "sequences of prompt and answer that keep the limits in the plan"
 _HALF = "runs the checkpoint in fp16, because the GPU has no bf16 arithmetic"
 _NO_REUSE = "the plan counts no reuse of prefixes; drop it if prompts share some"
@@ -272,47 +276,43 @@ def _yarn(setting: Setting, key: str) -> str | None:
 
 
 def _vllm(setting: Setting) -> Iterator[LaunchOption]:
-    sharding = setting.sharding
+    sharding, cache, online = setting.sharding, _cache(setting), _online_format(setting)
     yield _option("--tensor-parallel-size", sharding.tensor, "GPUs that share every matrix of a replica")
-    if sharding.pipeline > 1:
-        yield _option("--pipeline-parallel-size", sharding.pipeline, "stages that each hold a share of the layers")
-    if sharding.data > 1:
-        yield _option(
-            "--data-parallel-size", sharding.data, "ranks that each keep whole attention for their own sequences"
-        )
-    if sharding.expert > 1:
-        yield _option("--enable-expert-parallel", None, "keeps experts whole and spreads them over the GPUs")
-    if setting.own_code:
-        yield _option("--trust-remote-code", None, _CODE)
-    if setting.is_half:
-        yield _option("--dtype", "half", _HALF)
+    yield from _if(sharding.pipeline > 1, "--pipeline-parallel-size", sharding.pipeline, _STAGES)
+    yield from _if(sharding.data > 1, "--data-parallel-size", sharding.data, _RANKS)
+    yield from _if(sharding.expert > 1, "--enable-expert-parallel", None, _EXPERTS)
+    yield from _if(setting.own_code, "--trust-remote-code", None, _CODE)
+    yield from _if(setting.is_half, "--dtype", "half", _HALF)
     if (yarn := _yarn(setting, "rope_parameters")) is not None:
         yield _option("--hf-overrides", yarn, _YARN)
     yield _option("--max-model-len", setting.max_len, setting.length_why)
     yield _option("--max-num-seqs", _sequences_of_rank(setting), f"most sequences at a time: {_FIT}")
     yield _option("--max-num-batched-tokens", setting.token_budget, "tokens of a step that the times were computed for")
-    if setting.memory_fraction is not None:
-        yield _option("--gpu-memory-utilization", setting.memory_fraction, "share of each GPU that the plan filled")
-    if (online := _online_format(setting)) is not None:
-        yield _option("--quantization", online, "converts the 16-bit checkpoint to fp8 when it is loaded")
-    if (cache := _cache(setting)) is not None:
+    fraction = setting.memory_fraction
+    yield from _if(fraction is not None, "--gpu-memory-utilization", fraction, "share of each GPU that the plan filled")
+    yield from _if(online is not None, "--quantization", online, _ONLINE)
+    if cache is not None:
         yield _option("--kv-cache-dtype", *cache)
     if setting.adapters is not None:
         yield _option("--enable-lora", None, "serves adapters beside the model")
         yield _option("--max-loras", setting.adapters.count, "adapters in one step, all of which stay resident")
         slot = next((rank for rank in _LORA_RANKS if rank >= setting.adapters.rank), setting.adapters.rank)
         yield _option("--max-lora-rank", slot, "the largest rank of an adapter, as a size that vLLM takes")
-    if setting.prefix_fraction:
-        share = f"{setting.prefix_fraction:.0%}"
-        yield _option(
-            "--enable-prefix-caching", None, f"reuses the cache of equal prefixes; {share} of a prompt planned"
-        )
+    if share := setting.prefix_fraction:
+        why = f"reuses the cache of equal prefixes; {share:.0%} of a prompt planned"
+        yield _option("--enable-prefix-caching", None, why)
     else:
         yield _option("--no-enable-prefix-caching", None, _NO_REUSE)
     if setting.speculation is not None:
         drafts = setting.speculation.drafts
         config = {**_vllm_drafter(setting.speculation, setting), "num_speculative_tokens": drafts}
         yield _option("--speculative-config", json.dumps(config), f"drafts {drafts} tokens a step, as planned")
+
+
+def _if(holds: bool, name: str, value: object, why: str) -> Iterator[LaunchOption]:
+    """Yield an option where a condition holds."""
+    if holds:
+        yield _option(name, value, why)
 
 
 def _option(name: str, value: object, why: str) -> LaunchOption:
@@ -364,44 +364,33 @@ def _named_method(head: DraftHead | None, *, parallel: str, chain: str, whole: s
 def _sglang(setting: Setting) -> Iterator[LaunchOption]:
     sharding = setting.sharding
     yield _option("--tp-size", sharding.tensor * sharding.data, "GPUs of a stage; ranks of data parallelism count in")
-    if sharding.pipeline > 1:
-        yield _option("--pp-size", sharding.pipeline, "stages that each hold a share of the layers")
-    if sharding.data > 1:
-        yield _option("--dp-size", sharding.data, "ranks that each keep whole attention for their own sequences")
-        yield _option("--enable-dp-attention", None, "makes these ranks share the experts")
-    if sharding.expert > 1:
-        yield _option("--ep-size", sharding.expert, "keeps experts whole and spreads them over the GPUs")
-    if setting.own_code:
-        yield _option("--trust-remote-code", None, _CODE)
-    if setting.is_half:
-        yield _option("--dtype", "half", _HALF)
+    yield from _if(sharding.pipeline > 1, "--pp-size", sharding.pipeline, _STAGES)
+    yield from _if(sharding.data > 1, "--dp-size", sharding.data, _RANKS)
+    yield from _if(sharding.data > 1, "--enable-dp-attention", None, "makes these ranks share the experts")
+    yield from _if(sharding.expert > 1, "--ep-size", sharding.expert, _EXPERTS)
+    yield from _if(setting.own_code, "--trust-remote-code", None, _CODE)
+    yield from _if(setting.is_half, "--dtype", "half", _HALF)
     if (yarn := _yarn(setting, "rope_scaling")) is not None:
         yield _option("--json-model-override-args", yarn, _YARN)
     yield _option("--context-length", setting.max_len, setting.length_why)
     yield _option("--max-running-requests", setting.max_sequences, f"most sequences at a time: {_FIT}")
-    yield _option(
-        "--chunked-prefill-size",
-        setting.token_budget * sharding.data,
-        "prompt tokens of a step that the times were computed for, of all ranks together",
-    )
-    if setting.token_budget > _SGLANG_PREFILL_TOKENS:
-        yield _option("--max-prefill-tokens", setting.token_budget, "lets a step hold as many prompt tokens")
-    if setting.memory_fraction is not None:
-        yield _option("--mem-fraction-static", setting.memory_fraction, "share of each GPU for weights and cache")
-    if (online := _online_format(setting)) is not None:
-        yield _option("--quantization", online, "converts the 16-bit checkpoint to fp8 when it is loaded")
+    budget, fraction, online = setting.token_budget, setting.memory_fraction, _online_format(setting)
+    why = "prompt tokens of a step that the times were computed for, of all ranks together"
+    yield _option("--chunked-prefill-size", budget * sharding.data, why)
+    more = budget > _SGLANG_PREFILL_TOKENS
+    yield from _if(more, "--max-prefill-tokens", budget, "lets a step hold as many prompt tokens")
+    yield from _if(fraction is not None, "--mem-fraction-static", fraction, "share of each GPU for weights and cache")
+    yield from _if(online is not None, "--quantization", online, _ONLINE)
     if (cache := _cache(setting)) is not None:
         name, why = cache
         yield _option("--kv-cache-dtype", "fp8_e4m3" if name == "fp8" else name, why)
     if setting.adapters is not None:
         yield _option("--enable-lora", None, "serves adapters beside the model")
-        yield _option(
-            "--max-loras-per-batch", setting.adapters.count, "adapters in one step, all of which stay resident"
-        )
+        count = setting.adapters.count
+        yield _option("--max-loras-per-batch", count, "adapters in one step, all of which stay resident")
         yield _option("--max-lora-rank", setting.adapters.rank, "the largest rank of an adapter")
         yield _option("--lora-target-modules", "all", "makes room for adapters of every dense matrix, as planned")
-    if not setting.prefix_fraction:
-        yield _option("--disable-radix-cache", None, _NO_REUSE)
+    yield from _if(not setting.prefix_fraction, "--disable-radix-cache", None, _NO_REUSE)
     if setting.speculation is not None:
         yield from _sglang_speculation(setting.speculation, setting)
     yield from _served(Engine.SGLANG)
@@ -423,8 +412,8 @@ def _sglang_speculation(speculation: Speculation, setting: Setting) -> Iterator[
             algorithm = _named_method(head, parallel="DFLASH", chain="EAGLE3", whole="STANDALONE")
             why = "drafts with the model or head that is named"
     yield _option("--speculative-algorithm", algorithm, why)
-    if checkpoint is not None:
-        yield _option("--speculative-draft-model-path", checkpoint, "the model or head that drafts")
+    named = checkpoint is not None
+    yield from _if(named, "--speculative-draft-model-path", checkpoint, "the model or head that drafts")
     if algorithm not in ("NGRAM", "DFLASH"):
         yield _option("--speculative-num-steps", drafts, "steps of what drafts, each of which drafts a token")
         yield _option("--speculative-eagle-topk", 1, "drafts one chain of tokens instead of a tree")
@@ -434,25 +423,16 @@ def _sglang_speculation(speculation: Speculation, setting: Setting) -> Iterator[
 def _trtllm(setting: Setting) -> Iterator[LaunchOption]:
     sharding = setting.sharding
     yield _option("--tp_size", sharding.tensor * sharding.data, "GPUs of a stage; ranks of data parallelism count in")
-    if sharding.pipeline > 1:
-        yield _option("--pp_size", sharding.pipeline, "stages that each hold a share of the layers")
-    if sharding.expert > 1:
-        yield _option("--ep_size", sharding.expert, "keeps experts whole and spreads them over the GPUs")
-    if setting.own_code:
-        yield _option("--trust_remote_code", None, _CODE)
-    if setting.servers > 1:
-        yield _option("--gpus_per_node", setting.server_gpus, "GPUs of the replica in each server")
+    yield from _if(sharding.pipeline > 1, "--pp_size", sharding.pipeline, _STAGES)
+    yield from _if(sharding.expert > 1, "--ep_size", sharding.expert, _EXPERTS)
+    yield from _if(setting.own_code, "--trust_remote_code", None, _CODE)
+    yield from _if(setting.servers > 1, "--gpus_per_node", setting.server_gpus, "GPUs of the replica in each server")
     yield _option("--max_seq_len", setting.max_len, setting.length_why)
     yield _option("--max_batch_size", _sequences_of_rank(setting), f"most sequences at a time: {_FIT}")
     yield _option("--max_num_tokens", setting.token_budget, "tokens of a step that the times were computed for")
-    if setting.memory_fraction is not None:
-        yield _option(
-            "--kv_cache_free_gpu_memory_fraction",
-            setting.memory_fraction,
-            "share of what weights and workspaces leave free that the cache takes",
-        )
-    if _files(setting):
-        yield _option("--extra_llm_api_options", "extra.yaml", "settings that have no option of their own")
+    fraction, why = setting.memory_fraction, "share of what weights and workspaces leave free that the cache takes"
+    yield from _if(fraction is not None, "--kv_cache_free_gpu_memory_fraction", fraction, why)
+    yield _option("--extra_llm_api_options", "extra.yaml", "settings that have no option of their own")
     yield from _served(Engine.TRTLLM)
 
 
@@ -484,21 +464,17 @@ def _files(setting: Setting) -> tuple[tuple[str, str], ...]:
     return (("extra.yaml", "\n".join(lines) + "\n"),)
 
 
-def _in_blocks(tokens: int) -> int:
-    return -(-tokens // _BLOCK_TOKENS) * _BLOCK_TOKENS
-
-
 def _llamacpp(setting: Setting) -> Iterator[LaunchOption]:
-    longest, planned = (_in_blocks(tokens) for tokens in (setting.max_len, setting.planned_len or setting.max_len))
+    lengths = (setting.max_len, setting.planned_len or setting.max_len)
+    longest, planned = (-(-tokens // _BLOCK_TOKENS) * _BLOCK_TOKENS for tokens in lengths)
     offload = setting.sharding.offload
     if offload is not None and setting.sharding.pipeline > 1:
         yield _option("--fit", "on", "divides layers and experts among the GPUs and the host, as the plan did")
     elif offload is None or offload.gpu_layers is None:
         yield _option("-ngl", 999, "puts every layer on the GPUs")
     else:
-        yield _option(
-            "-ngl", offload.gpu_layers, "puts so many layers on the GPU and leaves the first ones to the host"
-        )
+        why = "puts so many layers on the GPU and leaves the first ones to the host"
+        yield _option("-ngl", offload.gpu_layers, why)
     if offload is not None and offload.expert_layers and setting.sharding.pipeline == 1:
         yield _option("--n-cpu-moe", offload.expert_layers, "leaves the experts of so many first layers to the host")
     if setting.sharding.gpus > 1:

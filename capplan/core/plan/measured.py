@@ -1,0 +1,30 @@
+"""The times of a plan whose model was timed on a GPU: as measured at that batch, in proportion at others."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from math import log
+
+from capplan.core.latency.types import Evidence, LatencyEstimate
+from capplan.core.numbers import Interval
+
+
+def as_measured(row: Mapping[int, LatencyEstimate], times_s: Mapping[int, Interval]) -> dict[int, LatencyEstimate]:
+    """Return the estimates of a GPU by batch, with the times of those batches that were measured. [s]
+
+    Another batch takes longer or less by as much as the nearest measured one, and keeps the evidence that it had.
+    """
+    known = [batch for batch in row if batch in times_s]
+
+    def of(batch: int, estimate: LatencyEstimate) -> LatencyEstimate:
+        near = min(known, key=lambda one: abs(log(one / batch)))
+        if near == batch:
+            evidence, why, time_s = Evidence.MEASURED, "this model was measured on this GPU", times_s[batch]
+        else:
+            time_s = estimate.latency_s * (times_s[near].expected / row[near].latency_s.expected)
+            evidence, why = estimate.evidence, f"{estimate.evidence_reason}; in proportion to what batch {near} took"
+        return replace(
+            estimate, latency_s=time_s, bound_s=min(estimate.bound_s, time_s.low), evidence=evidence,
+            evidence_reason=why, interval_s=None,
+        )  # fmt: skip
+
+    return {batch: of(batch, estimate) for batch, estimate in row.items()} if known else dict(row)
