@@ -385,7 +385,7 @@ def plan(
         image_bytes: Image that a new machine pulls, 0 for none; 10 GB by default.
         pull_bytes_per_s: Rate at which a new machine pulls the image.
         compare_ways: Compare a fleet that stands, one that scales, GPUs by the second and an API over a week: week_file or requests_per_day, or a rate_per_s that stays.
-        running: GPUs that carry the load now, to plan anew: "6 x h100-sxm5-80gb"; `capplan load` states them.
+        running: GPUs that carry the load: "6 x h100-sxm5-80gb", or with your price "6 x l4 at 1"; `load` states it.
         specs: Own GPU specs, laid over the built-in ones.
         calibration: Constants from `capplan llm fit`; the shipped ones by default.
         here: Plan for the GPUs of this machine; without a model, for the largest that they hold.

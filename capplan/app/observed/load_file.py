@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator, Sequence
 
 from capplan.clock import now
-from capplan.core.serving.observed import ObservedLoad, Spread
+from capplan.core.serving.observed import ObservedArrivals, ObservedLoad, Spread
 from capplan.units import format_moment
 
 _DIGITS = 4

@@ -140,7 +140,7 @@ def _replan(
     from capplan.llm.core.search.handover import launch_of
     from capplan.specs.launch_forms import LAUNCH_FORMS
 
-    count, name = question.running_gpus()
+    count, name, own_price = question.running_gpus()
     gpu = search.find_gpu(name).id
 
     def smallest(fleet: "PlannedFleet | None") -> "DeploymentFit | None":
@@ -155,7 +155,7 @@ def _replan(
     now, then = files or ({}, {})
     return Replan(
         gpus=count, gpu=gpu, fit=fit, narrow=smallest(narrow), weekly_per_s=weekly_per_s or (), files_now=now,
-        files_then=then, certainty_fraction=found.plan.certainty_fraction,
+        files_then=then, certainty_fraction=found.plan.certainty_fraction, usd_per_gpu_hour=own_price,
     )  # fmt: skip
 
 
@@ -170,6 +170,7 @@ def _with_load(question: LlmPlanQuestion) -> LlmPlanQuestion:
 
 def _ways(search: "Search", found: "PlannedFleet", asked: LlmPlanQuestion, week: "WeekLoad") -> "ServingWays":
     from capplan.llm.core.elastic.ways import replicas_of, token_row
+    from capplan.llm.read.start_calibration import load_start_law
     from capplan.specs.by_use import load_token_prices
     from capplan.verbs.llm.start import start_of_fit
     from capplan.verbs.llm.ways import compared_ways
@@ -177,15 +178,10 @@ def _ways(search: "Search", found: "PlannedFleet", asked: LlmPlanQuestion, week:
     engine, tokens = found.plan.fits[0].engine, load_token_prices().prices
     if (api := asked.api()) is not None:
         tokens = (stated_token_price(search.model.architecture.name, api),)
-    notes = () if engine == "vllm" else (f"A start of {engine} is taken to last as long as one of vLLM.",)
-    return compared_ways(
-        asked,
-        replicas_of(search, found.plan.fits, partial(start_of_fit, asked, search.model)),
-        week,
-        api=token_row(search, week, tokens),
-        notes=notes,
-        certainty=asked.certainty_fraction,
-    )
+    notes = () if load_start_law(engine) else (f"A start of {engine} is taken to last as long as one of vLLM.",)
+    replicas = replicas_of(search, found.plan.fits, partial(start_of_fit, asked, search.model))
+    api_row, certainty = token_row(search, week, tokens), asked.certainty_fraction
+    return compared_ways(asked, replicas, week, api=api_row, notes=notes, certainty=certainty)
 
 
 def stated_token_price(model: str, stated: "ApiPrice") -> "TokenPrice":

@@ -116,7 +116,7 @@ class LlmPlanQuestion(
         str | None,
         Meta(max_length=200),
         Option(
-            help="GPUs that carry the load now, to plan anew: \"6 x h100-sxm5-80gb\"; `capplan load` states them.",
+            help='GPUs that carry the load: "6 x h100-sxm5-80gb", or with your price "6 x l4 at 1"; `load` states it.',
             metavar="N x GPU", topic=Topic.GPUS,
         ),
     ] = None  # fmt: skip
@@ -161,11 +161,11 @@ class LlmPlanQuestion(
             raise UsageError("⟨prompts⟩ states the load as a job; leave out ⟨rate⟩ and ⟨concurrency⟩.")
         return BatchJob(prompts=self.prompts, within_s=self.within_s, stated_runs_per_year=self.runs_per_year)
 
-    def running_gpus(self) -> tuple[int, str]:
-        """Return how many GPUs carry the load now, and their name."""
+    def running_gpus(self) -> tuple[int, str, float | None]:
+        """Return how many GPUs carry the load now, their name, and what one costs an hour where it is stated."""
         from capplan.llm.core.fleet.replan import RUNNING
 
         found = RUNNING.fullmatch(self.running or "")
         if found is None or not int(found[1]):
             raise UsageError(f'⟨running⟩ is a number and a GPU, such as "6 x h100-sxm5-80gb", not {self.running!r}.')
-        return int(found[1]), found[2]
+        return int(found[1]), found[2], float(found[3]) if found[3] else None

@@ -81,7 +81,9 @@ def test_offers_by_the_second_name_known_providers_and_their_sources() -> None:
 
 def test_prices_by_the_token_are_of_models_of_the_catalogue() -> None:
     prices, known = load_token_prices(), load_catalogue()
-    assert len(prices.prices) >= 20
+    assert len(prices.prices) >= 250
+    assert sum(price.cached is not None for price in prices.prices) >= 90
+    assert len({(price.model, price.provider) for price in prices.prices}) == len(prices.prices)
     assert {price.model for price in prices.prices} <= set(known)
     assert all(price.cached is None or price.cached <= price.input for price in prices.prices)
 

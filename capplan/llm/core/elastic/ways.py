@@ -64,12 +64,12 @@ def token_row(search: Search, week: WeekLoad, tokens: Sequence[TokenPrice]) -> W
         )
         for price in prices
     ]
-    each, cheapest = sorted(costs), prices[costs.index(min(costs))]
+    each, cheapest, days = sorted(costs), prices[costs.index(min(costs))], [price.checked for price in prices]
     return WayCost(
         way=Way.API,
         usd_per_month=Interval(low=each[0] * month, expected=median(each) * month, high=each[-1] * month),
         inside=None,
         keeps=None,
         words=f"median of {len(prices)} providers; cheapest {cheapest.provider}",
-        source=f"genai-prices, {min(price.checked for price in prices)} to {max(price.checked for price in prices)}",
+        source=f"public price lists, {min(days)} to {max(days)}",
     )

@@ -7,7 +7,7 @@ from difflib import unified_diff
 
 from capplan.llm.core.fleet.deployment_plan import DeploymentFit
 
-RUNNING = re.compile(r"\s*(\d{1,6})\s*[x×*]\s*(\S.*?)\s*")
+RUNNING = re.compile(r"\s*(\d{1,6})\s*[x×*]\s*(\S.*?)(?:\s+at\s+(\d{1,6}(?:\.\d{1,6})?)(?:\s*USD)?)?\s*")
 _DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 
 
@@ -15,7 +15,8 @@ _DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Su
 class Replan:
     """GPUs that run, and the smallest fleet of the same GPUs that carries the load; None where none does.
 
-    `narrow` is that fleet with fp8 weights, where they were not planned. `weekly_per_s` are the rates of the hours of a
+    `usd_per_gpu_hour` is what one costs now, where it is stated. `narrow` is that fleet with fp8 weights, where they
+    were not planned. `weekly_per_s` are the rates of the hours of a
     week, from Monday 0 h UTC, as they were observed. `files_now` and `files_then` are the launch files of both.
     """
 
@@ -27,11 +28,14 @@ class Replan:
     weekly_per_s: tuple[float, ...] = ()
     files_now: Mapping[str, str]
     files_then: Mapping[str, str]
+    usd_per_gpu_hour: float | None = None
 
     @property
     def usd_per_hour_saved(self) -> float | None:
-        """Return what whole machines cost less an hour by the offer that was planned with. [USD/h]"""
+        """Return what the fleet costs less an hour: by its own price, else whole machines by the offer planned with."""
         fit = self.fit
+        if fit is not None and self.usd_per_gpu_hour is not None:
+            return (self.gpus - fit.gpus) * self.usd_per_gpu_hour
         if fit is None or fit.rent is None or fit.usd_per_hour is None:
             return None
         now = fit.rent.machines_for(self.gpus, together=min(fit.sharding.gpus, fit.rent.instance_gpus))
@@ -49,7 +53,8 @@ class Replan:
             f"you run {self.gpus} × {self.gpu}; the load needs {fit.gpus} at {self.certainty_fraction:.0%}{when}{fp8}"
         ]
         if saved := self.usd_per_hour_saved:
-            said.append(f"{abs(saved):,.2f} USD an hour {'less' if saved > 0 else 'more'}, at the price of the plan")
+            price = "the price of the plan" if self.usd_per_gpu_hour is None else "your price"
+            said.append(f"{abs(saved):,.2f} USD an hour {'less' if saved > 0 else 'more'}, at {price}")
         most = fit.max_rate_per_s * fit.replicas / fit.rate_per_s
         left = fit.max_rate_per_s * (fit.replicas - 1) / fit.rate_per_s
         return [

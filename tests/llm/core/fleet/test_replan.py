@@ -2,7 +2,7 @@
 
 import pytest
 
-from capplan.llm.core.fleet.replan import Replan
+from capplan.llm.core.fleet.replan import RUNNING, Replan
 from tests.llm.core.fleet.fits import fit, rented
 
 WEEK = tuple(5.0 if hour == 24 + 14 else 1.0 for hour in range(168))  # Tuesday 14 h
@@ -23,6 +23,25 @@ def test_the_answer_states_need_peak_saving_and_risk() -> None:
     assert saving.startswith("4.00 USD an hour less")  # three machines of 4 USD an hour become two
     assert "1.33 × the load" in risk  # 2 replicas of 4/s for 6/s
     assert "67% of it" in risk  # 1 replica of 4/s for 6/s
+
+
+def test_a_price_of_ones_own_is_saved() -> None:
+    _, saving, _ = replan(usd_per_gpu_hour=3.5).sentences
+    assert saving == "7.00 USD an hour less, at your price"  # two GPUs of six
+
+
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [
+        ("6 x h100-sxm5-80gb", ("6", "h100-sxm5-80gb", None)),
+        ("6 × NVIDIA H100 80GB HBM3 at 2.10", ("6", "NVIDIA H100 80GB HBM3", "2.10")),
+        ("2*l4 at 0.5 USD", ("2", "l4", "0.5")),
+    ],
+)
+def test_what_runs_is_a_number_a_gpu_and_perhaps_a_price(words: str, found: tuple[str, str, str | None]) -> None:
+    match = RUNNING.fullmatch(words)
+    assert match is not None
+    assert match.groups() == found
 
 
 def test_the_change_is_the_lines_that_differ() -> None:
