@@ -5,10 +5,12 @@ ResNet-50, EfficientNet-B0 and Swin-T: `torch.utils.flop_counter` on meta tensor
 """
 
 import pytest
+import torch
 
 from capplan.core.ops.flops import kernel_macs, uncounted
 from capplan.core.trace.types import Trace
 from capplan.core.workload import Configuration, Layout, Variant
+from capplan.probe.foreign.libraries import import_torchvision
 from capplan.probe.inputs.grammar import InputRequest
 from capplan.probe.target.resolve import load_target
 from capplan.probe.trace.tracer import trace_target
@@ -55,6 +57,22 @@ def test_macs_and_parameters_are_exact_at_batch_1_and_32(words: str):
         assert uncounted(made.recordings[index]) == ()
         assert macs(made, recording=index, batch=1) == expected
         assert macs(made, recording=index, batch=32) == 32 * expected
+
+
+@pytest.mark.slow
+def test_every_model_of_torchvision_has_the_parameters_that_it_publishes() -> None:
+    """torchvision's weights state `num_params`, so that a network that is another one without weights is found."""
+    models = import_torchvision().models
+    seen = 0
+    for name in models.list_models():
+        if "regnet" in name:  # their constructor reads data, which a build without data does not have
+            continue
+        published = {entry.meta["num_params"] for entry in models.get_model_weights(name)}
+        with torch.device("meta"):
+            module = load_target(f"torchvision:{name}", request=InputRequest()).builder()
+        assert sum(parameter.numel() for parameter in module.parameters()) in published, name
+        seen += 1
+    assert seen >= 100
 
 
 def test_the_hand_derivations_give_the_published_totals():

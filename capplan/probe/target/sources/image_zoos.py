@@ -153,13 +153,14 @@ def _as_published(models: ModuleType, name: str, builder: Any, given: Mapping[st
     """
     taken = inspect.signature(inspect.unwrap(builder)).parameters
     arguments: dict[str, Any] = {key: None for key in ("weights", "weights_backbone") if key in taken}
-    if builder in (models.googlenet, models.inception_v3):
+    float_name = name.removeprefix("quantized_")
+    if float_name in ("googlenet", "inception_v3"):
         arguments["init_weights"] = False
-    depends = "weights_backbone" in taken or builder is models.googlenet
+    depends = "weights_backbone" in taken or float_name == "googlenet"
     if not depends or not {"weights", "weights_backbone"}.isdisjoint(given):
         return arguments
     if _CHANGES_WEIGHTS.isdisjoint(given):
-        return {**arguments, "weights": models.get_model_weights(name).DEFAULT}
+        return {**arguments, "weights": models.get_model_weights(name if given.get("quantize") else float_name).DEFAULT}
     return {
         **arguments,
         **({"weights_backbone": taken["weights_backbone"].default} if "weights_backbone" in taken else {}),
