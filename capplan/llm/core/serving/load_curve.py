@@ -113,9 +113,7 @@ def open_waiting(service: ServedDeployment, demand: Demand, *, rate_per_s: float
     """Return what the time to the first token is a sum of at a rate."""
     running = open_load(service, demand, rate_per_s=rate_per_s).running
     *_, waiting = _loaded(service, demand, np.array([running]))
-    return Waiting(
-        lone_s=waiting.lone_s, later_s=float(np.sum(waiting.later_s)), polled_s=float(np.sum(waiting.polled_s))
-    )
+    return replace(waiting, later_s=float(np.sum(waiting.later_s)), polled_s=float(np.sum(waiting.polled_s)))
 
 
 def _prompt_points(service: ServedDeployment, demand: Demand, *, running: FloatArray) -> tuple[LoadPoint, ...]:

@@ -62,13 +62,12 @@ class SchedulerFlags:
 
     def applied_to(self, rules: Scheduling, *, data: int) -> Scheduling:
         """Return how an engine schedules with these flags."""
-        polled = rules.receive_steps if self.receive_steps is None else self.receive_steps
         return replace(
             rules,
             mixes=rules.mixes if self.mixes is None else self.mixes,
-            token_budget=rules.token_budget if self.token_budget is None else float(self.token_budget),
-            most_sequences=rules.most_sequences if self.most_sequences is None else self.most_sequences / data,
-            receive_steps=polled,
+            token_budget=float(self.token_budget or rules.token_budget),
+            most_sequences=self.most_sequences / data if self.most_sequences else rules.most_sequences,
+            receive_steps=self.receive_steps or rules.receive_steps,
         )
 
 

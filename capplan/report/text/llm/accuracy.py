@@ -64,8 +64,8 @@ llm-time.yaml --accuracy accuracy-llm.md` remakes this page together with the ca
   kind of model and engine, and what each novelty adds in square (model, format, GPU, generation, vendor, a newer or an
   older release, engine, and cards in machines of their owners: GeForce, and workstation cards of other vendors than
   NVIDIA). A run is judged by the novelties that it has where its group is left out, and by widths that are learnt
-  without its group. A twentieth of the errors of a metric and kind lies beyond either end, since most runs that are
-  missed take longer than predicted.
+  without its group. An end lies where a twentieth of the errors of a metric and kind is beyond it, and no
+  nearer than the half-width.
 * The runs of one deployment share most of their errors, so that a cell of a few deployments is often inside as a whole
   or outside as a whole. No rule for widths can change that, and only larger cells say whether intervals are right.
 * Of the ML.ENERGY benchmark 57 rows, all but one on B200, are left out: their gaps between tokens are uneven (90th
