@@ -58,7 +58,8 @@ def narrow_grids(content: Grid, width: int) -> tuple[list[NarrowGrid], tuple[str
     kept = list(range(len(content.columns)))
     shown = content
     while not _fits(shown, width) and len(kept) > 2:
-        index = _least_needed(shown.columns)
+        # the last of those of the highest rank; the first column of all is always needed
+        _, index = max((column.rank, index) for index, column in enumerate(shown.columns) if index)
         if not shown.columns[index].rank and len(content.rows) <= _LONG_TABLE:
             break
         del kept[index]
@@ -84,11 +85,6 @@ def _wrapped(line: str, width: int) -> list[str]:
         break_on_hyphens=False,
         replace_whitespace=False,
     )
-
-
-def _least_needed(columns: Sequence[Heading]) -> int:
-    """Return the last of the columns of the highest rank; the first column of all is always needed."""
-    return max(range(1, len(columns)), key=lambda index: (columns[index].rank, index))
 
 
 def _chosen(content: Grid, indices: Sequence[int]) -> Grid:
@@ -124,13 +120,12 @@ def _cell_widths(content: Grid) -> list[int]:
 def _least_widths(content: Grid) -> list[int]:
     """Return the width to which each column can be folded; the first column and numbers are kept whole."""
     return [
-        max(_longest_word(column.title), _least_of_cells(column, cells) if index else cells)
+        max(
+            _longest_word(column.title),
+            cells if not index or column.align is Align.RIGHT else min(cells, _LEAST_FOLDED),
+        )
         for index, (column, cells) in enumerate(zip(content.columns, _cell_widths(content), strict=True))
     ]
-
-
-def _least_of_cells(column: Heading, cells: int) -> int:
-    return cells if column.align is Align.RIGHT else min(cells, _LEAST_FOLDED)
 
 
 def _longest_word(title: str) -> int:

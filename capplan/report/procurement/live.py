@@ -160,7 +160,7 @@ def _option(
         "tags": tags,
         "price_tags": {f"price: {row.price_known_by}", *PRICE_CONCERNS},
         "offer": figures.offer(row),
-        "price": None if row.price_usd is None else _shown_price(row, _listed(row, factors)),
+        "price": None if row.price_usd is None else f"{_listed(row, factors):.{0 if is_bought(row) else 3}f}",
         "price_unit": row.price_unit,
         "price_unit_short": "/GPU" if row.term == Term.BUY else "/h",
         "price_date": row.price_date or "",
@@ -189,11 +189,6 @@ def _factors(report: Report) -> tuple[float, float]:
 def _listed(row: OptionRow, factors: tuple[float, float]) -> float:
     """Return an option's price as it is listed, before the factors of the assumptions. [USD]"""
     return (row.price_usd or 0.0) / factors[row.term == Term.BUY]
-
-
-def _shown_price(row: OptionRow, price_usd: float) -> str:
-    """Write a price as the other formats do; as long as it is not changed, the page computes with the whole one."""
-    return f"{price_usd:.0f}" if is_bought(row) else f"{price_usd:.3f}"
 
 
 def _shown_gpus(row: OptionRow) -> int:

@@ -115,17 +115,14 @@ def _fleet_card(row: OptionRow, load: Service | Job | TrainingPurchase) -> KeyFi
     """Return how many GPUs the choice takes, and what for."""
     spare = row.spares * (row.gpus // row.servers)
     when = " by the end of the first year" if load.growth_per_year_fraction > 0 else ""
-    why = f"{spare} spare in case {_failing(load.spares)} (spares: {load.spares})" if spare else "none spare"
+    failing = "a server fails" if load.spares == 1 else f"{load.spares} servers fail"
+    why = f"{spare} spare in case {failing} (spares: {load.spares})" if spare else "none spare"
     if isinstance(load, Service) and load.words:
         why = "spare replicas included"
     fleet = f"{row.gpus_needed} needed{when}, {why}; {row.servers} {_domain(row)}"
     if row.gpus_by_year[-1] != row.gpus:
         fleet += f"; {row.gpus_by_year[-1]} in the last year"
     return KeyFigure(label="GPUs", figure=figures.whole(row.gpus), note=fleet)
-
-
-def _failing(spares: int) -> str:
-    return "a server fails" if spares == 1 else f"{spares} servers fail"
 
 
 def _latency_card(row: OptionRow, load: Service) -> KeyFigure:

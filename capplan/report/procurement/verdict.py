@@ -84,10 +84,6 @@ _SPEED_WORDS = {
 }
 
 
-def _because(reason: str) -> str:
-    return f" ({reason})" if reason else ""
-
-
 def _largest_part(pair: Payback) -> str:
     """Name what takes most of a purchase's cost; beside staff, where it would cost more even without."""
     parts = pair.bought.cost.breakdown if isinstance(pair.bought.cost, OwnedCost) else CostBreakdown()
@@ -345,7 +341,7 @@ def _reasons(
         *_certainty_reasons(answer, load, choice, {row.key: row for row in rows}),
         *_price_reasons(choice),
         *_host_words(made, choice),
-        f"Its speed is {speed}{_because(choice.speed_evidence)}.",
+        f"Its speed is {speed}{choice.speed_evidence and f' ({choice.speed_evidence})'}.",
     ]
 
 
