@@ -3,6 +3,7 @@
 import json
 import random
 import re
+from datetime import date
 from html import unescape
 from html.parser import HTMLParser
 from urllib.parse import parse_qs, quote, urlencode, urlsplit
@@ -10,8 +11,10 @@ from urllib.parse import parse_qs, quote, urlencode, urlsplit
 import pytest
 
 import capplan
+from capplan.core.gpus.spec import Status
 from capplan.report.text.answer import render_answer
 from capplan.serve.mcp.abridged import abridged
+from capplan.specs import load_gpus
 from capplan.units import format_joules, format_watts
 from capplan.verbs.statement.registry import find_verb
 from tests.nightly import mostly_nightly
@@ -265,3 +268,37 @@ def test_what_to_know_of_the_taken_gpus_is_said_at_every_door(served, net, net_f
     for door, text in doors.items():
         flat = " ".join(unescape(text).replace('""', '"').replace("\\", "").split())
         assert [each for each in said if each not in flat] == [], door
+
+
+@pytest.mark.parametrize("seed", mostly_nightly(range(200), daily=(0, 1)))
+def test_what_speaks_against_the_choice_of_a_report_is_said_in_every_form(served, net, net_file, tmp_path, seed):
+    """A licence, an end of sale, a marketplace, an old price: facts of the card and the offer, worded by the report."""
+    drawn = random.Random(seed)
+    gpus = sorted(drawn.sample(SOLD, drawn.randint(1, 4)) if seed else ["rtx-3090"])
+    load = {"service": {"peak": f"{drawn.choice((5, 300, 4000))}/s", "latency": "80 ms"}, "terms": "rent"}
+    written = tmp_path / "own.load.yaml"
+    written.write_text(json.dumps(load))
+    outs = {ending: tmp_path / f"r.{ending}" for ending in ("json", "md", "html", "csv")}
+    to = [word for out in outs.values() for word in ("-o", out)]
+    command("report", net_file, "--batch", 8, "--gpu", ",".join(gpus), "--load", written, *to)
+    document = json.loads(outs["json"].read_text())
+    asked = {"models": [net], "batches": [8], "gpus": gpus, "load": load}
+    assert served.post("/api/v1/report", asked).json["models"][0]["options"] == document["models"][0]["options"]
+    options = document["models"][0]["options"]
+    if not options:
+        return
+    [choice] = [option for option in options if option["is_leading"]][:1] or [options[0]]
+    card, said = load_gpus()[choice["gpu"]], choice["concerns"]
+    day = choice["price_date"]  # None where no price is known, or its source states no day
+    days = (date.fromisoformat(document["created"][:10]) - date.fromisoformat(day)).days if day else 0
+    facts = {
+        "driver licence excludes data centres": "GeForce" in card.name,
+        "no longer sold by its vendor": card.status is Status.END_OF_SALE,
+        "marketplace offer": choice["is_marketplace"],
+        "old price": 180 < days < 700,
+        "day of the price unknown": day is None and choice["price_usd"] is not None,
+    }
+    assert {words for words, holds in facts.items() if holds} <= set(said), (gpus, said)
+    for ending, out in outs.items():
+        flat = " ".join(unescape(out.read_text()).split())
+        assert [words for words in said if words not in flat] == [], ending
