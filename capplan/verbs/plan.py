@@ -75,9 +75,7 @@ class PlanQuestion(
     top: Annotated[
         int | None,
         Meta(ge=1),
-        Option(
-            help="Show the first N GPUs in order of ⟨sort⟩.", metavar="N", topic=Topic.ANSWER, doors=Door.COMMAND
-        ),
+        Option(help="Show the first N GPUs in order of ⟨sort⟩.", metavar="N", topic=Topic.ANSWER, doors=Door.COMMAND),
     ] = None  # fmt: skip
     sort: Annotated[
         SortKey,
@@ -99,7 +97,7 @@ class PlanQuestion(
         Meta(ge=1, le=64),
         Option(
             help="GPUs of one machine that train together, each with a batch of its own; with ⟨train⟩.",
-            flags=("--gpus",), metavar="N", topic=Topic.WORKLOAD, shows_default=True,
+            flags=("--gpus",), metavar="N", topic=Topic.TRAINING, shows_default=True,
         ),
     ] = 1  # fmt: skip
     sharding: Annotated[
@@ -107,7 +105,7 @@ class PlanQuestion(
         Option(
             help="What they share: ddp sums gradients, zero1 spreads optimizer states, zero2 gradients too, zero3 and "
             "fsdp the weights as well; with ⟨train⟩ and ⟨gpus⟩.",
-            topic=Topic.WORKLOAD, shows_default=True,
+            topic=Topic.TRAINING, shows_default=True,
         ),
     ] = ModelSharding.DDP  # fmt: skip
 

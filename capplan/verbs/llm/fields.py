@@ -151,6 +151,8 @@ class ReplicaGpuFields:
 class OffloadFields:
     """What lies in host memory: layers and experts with llama.cpp, prefixes with the other engines."""
 
+    TOPIC = Topic.HOST
+
     gpu_layers: Annotated[
         int | None,
         Meta(ge=1, le=10**5),
@@ -290,14 +292,14 @@ class MeasuredRunFields:
 class AdapterFields:
     """LoRA adapters that are served beside a model."""
 
+    TOPIC = Topic.ADAPTERS
+
     adapters: Annotated[
         int,
         Meta(ge=0, le=10**5),
-        Option(help="LoRA adapters that are resident at a time.", topic=Topic.MODEL, shows_default=True),
+        Option(help="LoRA adapters that are resident at a time.", shows_default=True),
     ] = 0
-    lora_rank: Annotated[
-        int, Meta(ge=1, le=10**4), Option(help="Rank of the adapters.", topic=Topic.MODEL, shows_default=True)
-    ] = 16
+    lora_rank: Annotated[int, Meta(ge=1, le=10**4), Option(help="Rank of the adapters.", shows_default=True)] = 16
 
     def served_adapters(self) -> "Adapters | None":
         """Return the adapters that are stated; None for none."""
@@ -365,11 +367,13 @@ class CardPowerFields(EnergyFields):
 class HostCpuFields:
     """The CPU that computes what is left in host memory."""
 
+    TOPIC = Topic.HOST
+
     cpu: Annotated[
         Name | None,
         Option(
             help="CPU of the host, for ⟨gpu-layers⟩ and ⟨n-cpu-moe⟩ (`capplan gpus --cpus`); a desktop's by default.",
-            metavar="ID", topic=Topic.GPUS,
+            metavar="ID",
         ),
     ] = None  # fmt: skip
 
@@ -505,6 +509,8 @@ class ConversationFields:
 class DrafterFields:
     """What drafts tokens in each step, which the model verifies together."""
 
+    TOPIC = Topic.SPECULATION
+
     draft_tokens: Annotated[
         int,
         Meta(ge=0, le=32),
@@ -530,6 +536,8 @@ class DrafterFields:
 @dataclass(frozen=True, kw_only=True)
 class SpeculationFields(DrafterFields):
     """What drafts tokens, and how many of them the model accepts."""
+
+    TOPIC = Topic.SPECULATION
 
     acceptance: Annotated[
         float | None,
@@ -650,6 +658,8 @@ class LengthFields(MeanLengthFields, PrefixFields, SpeculationFields):
 @dataclass(frozen=True, kw_only=True)
 class TaskFields:
     """What a model is served for, where that is not text that is generated from text."""
+
+    TOPIC = Topic.TASKS
 
     task: Annotated[
         ServingTask,
@@ -882,9 +892,7 @@ class SpendFields:
     max_usd_per_hour: Annotated[
         float | None,
         Meta(gt=0, le=1e15),
-        Option(
-            help="Most rent of all machines an hour.", flags=("--max-price",), metavar="USD", topic=Topic.PRICES,
-        ),
+        Option(help="Most rent of all machines an hour.", flags=("--max-price",), metavar="USD", topic=Topic.PRICES),
     ] = None  # fmt: skip
     budget_usd_per_month: Annotated[
         float | None,

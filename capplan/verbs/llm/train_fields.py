@@ -87,9 +87,7 @@ class TrainingMethodFields:
     ] = ()  # fmt: skip
     base: Annotated[
         BaseFormat | None,
-        Option(
-            help="Format of a frozen base; bf16 for lora and nf4-dq for qlora by default.", topic=Topic.MODEL,
-        ),
+        Option(help="Format of a frozen base; bf16 for lora and nf4-dq for qlora by default.", topic=Topic.MODEL),
     ] = None  # fmt: skip
     precision: Annotated[
         Compute, Option(help="Format of matrix products.", topic=Topic.WORKLOAD, shows_default=True)

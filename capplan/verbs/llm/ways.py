@@ -9,7 +9,7 @@ from msgspec import Meta
 
 from capplan.errors import UsageError
 from capplan.verbs.statement.fields import picture_file
-from capplan.verbs.statement.options import ASKED, HERE, Door, Option
+from capplan.verbs.statement.options import ASKED, HERE, Door, Option, Topic
 from capplan.verbs.statement.words import RATE, SIZE, TIME_LIMIT
 
 if TYPE_CHECKING:
@@ -26,6 +26,8 @@ OFFICE_DAY = (1, 1, 1, 1, 1, 1, 2, 4, 8, 10, 10, 9, 7, 9, 10, 10, 9, 7, 5, 4, 3,
 @dataclass(frozen=True, kw_only=True)
 class StatedWeekFields:
     """A load that changes over a week: a file, or requests of a day."""
+
+    TOPIC = Topic.WEEK
 
     week_file: Annotated[
         Path | None,
@@ -68,6 +70,8 @@ class StatedWeekFields:
 @dataclass(frozen=True, kw_only=True)
 class MachineStartFields:
     """Where the weights of a replica that starts come from, and whether its machine is new."""
+
+    TOPIC = Topic.START
 
     storage_bytes_per_s: Annotated[
         float | None,
@@ -126,6 +130,8 @@ class MachineStartFields:
 @dataclass(frozen=True, kw_only=True)
 class WaysFields(StatedWeekFields, MachineStartFields):
     """Four ways to serve the load of a week."""
+
+    TOPIC = Topic.WEEK
 
     compare_ways: Annotated[
         bool,

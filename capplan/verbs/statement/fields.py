@@ -126,11 +126,13 @@ class NoFields:
 class InputFields:
     """A model's arguments and inputs, and how its layers are quantised."""
 
+    TOPIC = Topic.MODEL
+
     arguments: Annotated[
         dict[str, Any],
         Option(
             help="Constructor or config argument; repeatable.", flags=("--arg",), metavar="KEY=VALUE",
-            topic=Topic.MODEL, words=ASSIGNMENTS, doors=SWEPT,
+            words=ASSIGNMENTS, doors=SWEPT,
         ),
     ] = field(default_factory=dict)  # fmt: skip
     inputs: Annotated[
@@ -139,13 +141,13 @@ class InputFields:
         Option(
             is_usual=True,
             help="An input such as x=3x224x224 or ids=int64:Nx128; N is the batch; repeatable.", flags=("--input",),
-            metavar="[NAME=][DTYPE:]DIMS", topic=Topic.MODEL, doors=SWEPT,
+            metavar="[NAME=][DTYPE:]DIMS", doors=SWEPT,
         ),
     ] = ()  # fmt: skip
     input_size: Annotated[
         str | None,
         Option(
-            is_usual=True, help="Image size, such as 3x640x640.", metavar="CxHxW", topic=Topic.MODEL, words=SHAPE,
+            is_usual=True, help="Image size, such as 3x640x640.", metavar="CxHxW", words=SHAPE,
             doors=SWEPT | Door.PAGE, label="Image size", placeholder="3x224x224",
         ),
     ] = None  # fmt: skip
@@ -153,14 +155,14 @@ class InputFields:
         int | None,
         Meta(ge=1),
         Option(
-            is_usual=True, help="Tokens per sample, for text models.", topic=Topic.MODEL, doors=SWEPT | Door.PAGE,
+            is_usual=True, help="Tokens per sample, for text models.", doors=SWEPT | Door.PAGE,
             label="Tokens per sample", placeholder="default",
         ),
     ] = None  # fmt: skip
     inputs_from: Annotated[
         str | None,
         Option(
-            help="Function of the batch size that returns the inputs.", metavar="FILE.py:FUNCTION", topic=Topic.MODEL,
+            help="Function of the batch size that returns the inputs.", metavar="FILE.py:FUNCTION",
             doors=HERE | Door.SWEEP,
         ),
     ] = None  # fmt: skip
@@ -169,7 +171,7 @@ class InputFields:
         Option(
             help="Step before tracing: fuse, reparameterize, lora=16, merge_lora, drop_layers=2, torchao=NAME; "
             "repeatable.",
-            metavar="NAME|FILE.py:FUNCTION", topic=Topic.MODEL, doors=HERE | Door.SWEEP,
+            metavar="NAME|FILE.py:FUNCTION", doors=HERE | Door.SWEEP,
         ),
     ] = ()  # fmt: skip
     freeze: Annotated[
@@ -177,7 +179,7 @@ class InputFields:
         Meta(max_length=32),
         Option(
             help="Train without the parameters whose names match, such as 'backbone.*'; repeatable.",
-            metavar="PATTERN", topic=Topic.MODEL, doors=SWEPT,
+            metavar="PATTERN", doors=SWEPT,
         ),
     ] = ()  # fmt: skip
     selected_share: Annotated[
@@ -185,7 +187,7 @@ class InputFields:
         Option(
             help="Share of candidates that stay where the data decides: boxes after suppression, masks; 0.25 by "
             "default.",
-            metavar="SHARE", topic=Topic.MODEL,
+            metavar="SHARE",
         ),
     ] = None  # fmt: skip
     as_cpu: Annotated[
@@ -193,36 +195,32 @@ class InputFields:
         Option(
             help="Run the model's code as on a machine without a CUDA device; by default torch.cuda and tensors answer "
             "as with one.",
-            topic=Topic.MODEL,
         ),
     ] = False  # fmt: skip
     grad: Annotated[
         bool,
-        Option(
-            help="Run inference with gradients on, as models of forces do that differentiate in their forward.",
-            topic=Topic.MODEL,
-        ),
+        Option(help="Run inference with gradients on, as models of forces do that differentiate in their forward."),
     ] = False
     new_tokens: Annotated[
         int | None,
         Meta(ge=1, le=4096),
         Option(
             help="Run the model's generate for N tokens: prefill of the input, then a step for each further token.",
-            topic=Topic.MODEL, metavar="N", doors=SWEPT,
+            metavar="N", doors=SWEPT,
         ),
     ] = None  # fmt: skip
     weights: Annotated[
         Text | None,
         Option(
             help="Quantise the weights of linear layers; NAME is a configuration of torchao, such as int8_dynamic.",
-            metavar="int8|int4|fp8|nvfp4|NAME", topic=Topic.MODEL, doors=SWEPT | Door.PAGE, label="Weights",
+            metavar="int8|int4|fp8|nvfp4|NAME", doors=SWEPT | Door.PAGE, label="Weights",
             placeholder="int8, int4, fp8 or nvfp4",
         ),
     ] = None  # fmt: skip
     activations: Annotated[
         Text | None,
         Option(
-            help="Quantise their activations, too.", metavar="int8|fp8", topic=Topic.MODEL, doors=SWEPT | Door.PAGE,
+            help="Quantise their activations, too.", metavar="int8|fp8", doors=SWEPT | Door.PAGE,
             label="Activations", placeholder="int8 or fp8",
         ),
     ] = None  # fmt: skip
@@ -280,25 +278,27 @@ class ModelFields(InputFields):
 class PipelineItemFields:
     """What is said of a pipeline on one GPU: its item, and where weights wait."""
 
+    TOPIC = Topic.PIPELINES
+
     settings: Annotated[
         dict[str, Any],
         Option(
             help="Set a parameter of a pipeline, such as steps=28 or height=768; repeatable.", flags=("--set",),
-            metavar="NAME=NUMBER", topic=Topic.MODEL, words=ASSIGNMENTS, doors=SWEPT,
+            metavar="NAME=NUMBER", words=ASSIGNMENTS, doors=SWEPT,
         ),
     ] = field(default_factory=dict)  # fmt: skip
     part_settings: Annotated[
         dict[str, Any],
         Option(
             help="State how a part of a pipeline runs: vae.precision=fp32, unet.attention=flash-3, ...; repeatable.",
-            flags=("--part",), metavar="PART.KEY=VALUE", topic=Topic.MODEL, words=ASSIGNMENTS, doors=SWEPT,
+            flags=("--part",), metavar="PART.KEY=VALUE", words=ASSIGNMENTS, doors=SWEPT,
         ),
     ] = field(default_factory=dict)  # fmt: skip
     offload: Annotated[
         Offload | None,
         Option(
             help="Where the weights of a pipeline's waiting parts are; the fastest that fits by default.",
-            topic=Topic.MODEL, doors=SWEPT,
+            doors=SWEPT,
         ),
     ] = None  # fmt: skip
     allow_code: Annotated[
@@ -310,17 +310,17 @@ class PipelineItemFields:
 class PipelineFields(PipelineItemFields):
     """What is said of a pipeline: the same, and how GPUs share an item."""
 
+    TOPIC = Topic.PIPELINES
+
     ulysses: Annotated[
         int,
         Meta(ge=1, le=64),
-        Option(
-            help="GPUs of a machine that share a pipeline's sequence by heads; times ⟨ring⟩.", topic=Topic.MODEL,
-        ),
+        Option(help="GPUs of a machine that share a pipeline's sequence by heads; times ⟨ring⟩."),
     ] = 1  # fmt: skip
     ring: Annotated[
         int,
         Meta(ge=1, le=64),
-        Option(help="GPUs that share it in a ring of blocks; times ⟨ulysses⟩.", topic=Topic.MODEL),
+        Option(help="GPUs that share it in a ring of blocks; times ⟨ulysses⟩."),
     ] = 1  # fmt: skip
 
     @property
@@ -341,6 +341,8 @@ class PipelineFields(PipelineItemFields):
 class TrainingFields:
     """Whether a question is about training steps, and how a step is made up."""
 
+    TOPIC = Topic.TRAINING
+
     train: Annotated[
         bool,
         Option(
@@ -351,24 +353,16 @@ class TrainingFields:
     ] = False  # fmt: skip
     optimizer: Annotated[
         Optimizer,
-        Option(
-            help="Optimizer of a training step.", topic=Topic.WORKLOAD, shows_default=True, doors=SWEPT | Door.PAGE,
-            label="Optimizer",
-        ),
+        Option(help="Optimizer of a training step.", shows_default=True, doors=SWEPT | Door.PAGE, label="Optimizer"),
     ] = Optimizer.ADAMW  # fmt: skip
     checkpointing: Annotated[
         bool,
-        Option(
-            help="Recompute activations in the backward pass.", topic=Topic.WORKLOAD, doors=SWEPT | Door.PAGE,
-            label="Checkpointing",
-        ),
+        Option(help="Recompute activations in the backward pass.", doors=SWEPT | Door.PAGE, label="Checkpointing"),
     ] = False  # fmt: skip
     accumulate: Annotated[
         int,
         Meta(ge=1, le=2**20),
-        Option(
-            help="Micro-batches per optimizer step.", topic=Topic.WORKLOAD, shows_default=True, doors=SWEPT
-        ),
+        Option(help="Micro-batches per optimizer step.", shows_default=True, doors=SWEPT),
     ] = 1  # fmt: skip
 
     def training(self) -> Training | None:

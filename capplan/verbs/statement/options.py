@@ -36,7 +36,10 @@ HERE = Door.COMMAND | Door.PYTHON
 
 
 class Topic(StrEnum):
-    """The headings under which help lists options, in this order; `OWN` holds those of one command alone."""
+    """The headings under which help lists options, in this order; `OWN` holds those of one command alone.
+
+    Those from `TRAINING` to `WEEK` are of models or modes that alone have such options: their classes state a `TOPIC`.
+    """
 
     MODEL = "Model and inputs"
     WORKLOAD = "Batch and number formats"
@@ -44,6 +47,14 @@ class Topic(StrEnum):
     PRICES = "Prices"
     LIMITS = "Limits"
     OWN = "Options"
+    TRAINING = "Training steps, with --train"
+    PIPELINES = "Pipelines: diffusers:NAME or FILE.pipeline.yaml"
+    ADAPTERS = "LoRA adapters"
+    SPECULATION = "Speculation"
+    TASKS = "Embedding, reranking, images"
+    HOST = "llama.cpp, and host memory"
+    START = "Start of a replica or machine"
+    WEEK = "A load that changes over a week"
     ANSWER = "Answer"
 
 
@@ -243,11 +254,15 @@ def _field(declared: "dataclasses.Field[Any]", hint: Any, question: type) -> Fie
     options = [note for note in notes if isinstance(note, Option)]
     if not options:
         raise TypeError(f"{question.__name__}.{declared.name} has no Option.")
+    option = options[-1]
+    if option.topic is Topic.OWN:
+        declaring = next(base for base in question.__mro__ if declared.name in inspect.get_annotations(base))
+        option = dataclasses.replace(option, topic=vars(declaring).get("TOPIC", Topic.OWN))
     return Field(
         name=declared.name,
         type=get_args(hint)[0],
         default=declared.default if declared.default_factory is MISSING else declared.default_factory(),
-        option=options[-1],
+        option=option,
         meta=next((note for note in reversed(notes) if isinstance(note, msgspec.Meta)), None),
     )
 
