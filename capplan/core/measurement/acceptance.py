@@ -10,8 +10,7 @@ from capplan.units import format_bytes, format_rate, format_seconds, format_watt
 
 _MEMORY_TOLERANCE = 0.01
 """Share of the memory that driver releases differ by in what they report as a device's total."""
-_POWER_TOLERANCE = 0.02
-_CLOCK_TOLERANCE = 0.02
+_LIMIT_TOLERANCE = 0.02
 
 
 class FindingMark(StrEnum):
@@ -119,8 +118,8 @@ def _device_findings(gpu: GpuSpec, each: DeliveredGpu, name: str) -> Iterator[Ma
     refused, remark, in_megahertz = FindingMark.REFUSED, FindingMark.REMARK, lambda hz: f"{hz / 1e6:.0f} MHz"
     rows: tuple[tuple[str, float | None, float | None, Callable[[float], str], float, FindingMark], ...] = (
         ("memory", planned_bytes, each.memory_bytes, format_bytes, _MEMORY_TOLERANCE, refused),
-        ("power limit", gpu.tdp_w, each.power_limit_w, format_watts, _POWER_TOLERANCE, remark),
-        ("highest clock", gpu.boost_clock_hz, each.max_clock_hz, in_megahertz, _CLOCK_TOLERANCE, remark),
+        ("power limit", gpu.tdp_w, each.power_limit_w, format_watts, _LIMIT_TOLERANCE, remark),
+        ("highest clock", gpu.boost_clock_hz, each.max_clock_hz, in_megahertz, _LIMIT_TOLERANCE, remark),
     )
     for what, planned, found, shown, tolerance, mark in rows:
         if planned is not None and found is not None:

@@ -28,10 +28,8 @@ _WEEKS_PER_YEAR = 365.25 / 7
 class Spread:
     """How a quantity of requests is distributed: tokens, or seconds.
 
-    Attributes:
-        cv: Standard deviation ÷ mean; None where it is not known.
-        quantiles: Values by share of the requests, such as 0.99.
-        is_binned: Quantiles and deviation are read from the buckets of a histogram.
+    `cv` is the standard deviation ÷ mean, `quantiles` are values by share, such as 0.99; both of a histogram's buckets
+    where `is_binned`.
     """
 
     count: float
@@ -53,13 +51,10 @@ class Growth:
 
 @dataclass(frozen=True, kw_only=True)
 class ObservedArrivals:
-    """Requests counted in bins of equal length, from the first request to the last; hours are those of UTC.
+    """Requests counted in bins of equal length over whole hours of UTC, from the first request to the last.
 
-    Attributes:
-        begin_s: Begin of the first bin, in seconds since 1970; a whole hour.
-        bin_s: Length of a bin; it divides an hour.
-        counts: Requests of each bin, over whole hours.
-        has_dates: True if times are dates; else they count from an unknown begin, and no weekday is known.
+    `begin_s` is the begin of the first bin, in seconds since 1970; `bin_s` divides an hour. Without `has_dates` times
+    count from an unknown begin, and no weekday is known.
     """
 
     begin_s: int
@@ -238,12 +233,8 @@ def spread_of_buckets(
 ) -> Spread | None:
     """Return how a quantity is distributed from the buckets of a histogram; None where nothing was counted.
 
-    Args:
-        bounds: Upper bounds of the buckets, ascending, without the infinite one.
-        counts: Requests of each bucket alone, and of the open one last.
-        sum_of_values: Sum of the quantity over all requests.
-
-    Values are taken as even within a bucket. Those of the open bucket are taken as its lower bound, so that tails
+    `bounds` are the upper ones, ascending, without the infinite one; `counts` those of each bucket alone, the open one
+    last. Values are taken as even within a bucket. Those of the open bucket are taken as its lower bound, so that tails
     above it are understated.
     """
     if total <= 0:

@@ -23,16 +23,10 @@ _BLOCK_TOKENS = 16
 class Setting:
     """What is to be launched: one replica.
 
-    Attributes:
-        weights: Format of the weights; `is_own_format` says that the checkpoint is stored in it.
-        token_budget: Most tokens of a step of one rank of data parallelism.
-        prefix_fraction: Share of a prompt that is expected in the prefix cache.
-        draft_checkpoint: Repository or path of the model or head that drafts, where it is named.
-        draft_head: What makes it a head; None for a model that answers by itself.
-        is_half: Run a bf16 checkpoint in fp16, because the GPU has no bf16 arithmetic.
-        has_own_head: The checkpoint holds a layer for multi-token prediction.
-        planned_len: Tokens that memory holds of a sequence on average; `max_len` where not known.
-        length_why: Why requests are cut off at `max_len`; `assumes_length`: nothing is stated of their lengths.
+    `is_own_format` says that the checkpoint is stored in the format of `weights`, `is_half` that it runs in fp16,
+    as the GPU has no bf16 arithmetic, `has_own_head` that it holds a layer for multi-token prediction. `token_budget`
+    is that of a step of one rank, `planned_len` the tokens that memory holds of a sequence on average.
+    `draft_head` is None for a draft model that answers by itself. `assumes_length`: nothing is stated of lengths.
     """
 
     engine: Engine

@@ -1,5 +1,6 @@
 """Answer how long a replica takes to start, part by part, each with its interval and where it is from."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from math import exp
 
@@ -110,18 +111,12 @@ def start_parts(law: StartLaw, size: StartSize, around: Surroundings) -> tuple[T
     return tuple(parts)
 
 
-def _machine_parts(around: Surroundings) -> tuple[TimedPart, ...]:
-    """Return the times of a new machine and its image; none where the machine stands."""
-    parts = []
+def _machine_parts(around: Surroundings) -> Iterator[TimedPart]:
+    """Yield the times of a new machine and its image; none where the machine stands."""
     if around.provision_s is not None:
-        parts.append(
-            TimedPart(
-                part=StartPart.PROVISIONING, time_s=around.provision_s, kind="stated", source="the time you state"
-            )
-        )
+        source = "the time you state"
+        yield TimedPart(part=StartPart.PROVISIONING, time_s=around.provision_s, kind="stated", source=source)
     if around.image_bytes and around.image_bytes_per_s is not None:
         pulled = around.image_bytes / around.image_bytes_per_s
-        parts.append(
-            TimedPart(part=StartPart.IMAGE, time_s=pulled, kind="bytes ÷ rate", source="published pulls of such images")
-        )
-    return tuple(parts)
+        source = "published pulls of such images"
+        yield TimedPart(part=StartPart.IMAGE, time_s=pulled, kind="bytes ÷ rate", source=source)
