@@ -198,13 +198,13 @@ class PlanningService:
                 return outcome
             if isinstance(outcome, Refusal):
                 return outcome
-            if traced & set(outcome.jobs):
+            if traced & set(outcome):
                 return Refusal(message="a trace could not be kept: the cache cannot be written.", exit_code=BUG)
             if not traced:
-                self.tracers.admit(outcome.jobs)
-            traced |= set(outcome.jobs)
-            obtained = await asyncio.gather(*(self.tracers.obtain(job, wanted=wanted) for job in outcome.jobs))
-            failures |= {job: why for job, why in zip(outcome.jobs, obtained, strict=True) if why is not None}
+                self.tracers.admit(outcome)
+            traced |= set(outcome)
+            obtained = await asyncio.gather(*(self.tracers.obtain(job, wanted=wanted) for job in outcome))
+            failures |= {job: why for job, why in zip(outcome, obtained, strict=True) if why is not None}
         return Refusal(message="the question needs too many traces; ask for fewer batches at once.", exit_code=2)
 
     def _keep(self, key: str, reply: Reply) -> None:

@@ -1,4 +1,4 @@
-"""The shapes of fleets that follow their load. Money in USD, shares as fractions, times in seconds."""
+"""The shapes of starts of replicas, and of fleets that follow their load. Money in USD, shares as fractions, times in seconds."""
 
 from typing import Final
 
@@ -7,9 +7,10 @@ from capplan.core.scaling.fleet import WEEKS_PER_MONTH, ScalingSetting, Standing
 from capplan.llm.core.elastic.answer import ElasticAnswer
 from capplan.llm.core.elastic.burst import BurstSeen
 from capplan.llm.core.simulation.load_answer import Percentiles
+from capplan.llm.core.start.answer import StartAnswer, TimedPart
 from capplan.shapes.common import VERSIONED, in_words
 from capplan.shapes.shape import CSV, Shape, column, figure, reads
-from capplan.units import format_fraction
+from capplan.units import format_fraction, format_seconds
 
 # fmt: off
 SETTING: Final = Shape("ScalingSettingDocument", ScalingSetting, "Bounds and target of an autoscaler, and what they lead to.", (
@@ -55,6 +56,24 @@ SCALE: Final = Shape("LlmScaleDocument", ElasticAnswer, "What `capplan llm scale
     figure("standing", STANDING.at("standing")),
     figure("settings", SETTING.at("settings"), "the cheapest that keeps the share first"),
     figure("burst", BURST.at("burst")),
+    figure("notes"),
+))
+PART: Final = Shape("StartPartDocument", TimedPart, "The time of one part of a start.", (
+    figure("part", in_words("part"), show=column("part", csv="expected")),
+    figure("time_s", meaning="nine of ten starts lie within, as public logs say", show=column("time", format_seconds, csv="expected low high")),
+    figure("kind", meaning="what kind of figure it is", show=column("kind", csv="expected")),
+    figure("source", show=column("from", csv="expected", rank=2)),
+))
+START: Final = Shape("LlmStartDocument", StartAnswer, "What `capplan llm start --format json` writes.", (
+    *VERSIONED,
+    figure("model"),
+    figure("gpu"),
+    figure("gpus"),
+    figure("engine"),
+    figure("weight_bytes", "size.weight_bytes", "of the whole replica"),
+    figure("layers", "size.layers"),
+    figure("parts", PART.at("parts")),
+    figure("whole_s", meaning="from the order to the first answer"),
     figure("notes"),
 ))
 # fmt: on

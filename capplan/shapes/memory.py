@@ -7,7 +7,8 @@ from capplan.core.memory.summary import GpuMemory, MemorySummary, RuleOfThumb
 from capplan.core.memory.types import LiveTensor
 from capplan.core.trace.types import Affine
 from capplan.shapes.common import SIGNED, WORKLOAD
-from capplan.shapes.shape import Shape, figure, reads
+from capplan.shapes.shape import Shape, column, figure, reads
+from capplan.units import format_bytes
 
 # fmt: off
 _PEAK: Final = (
@@ -20,10 +21,11 @@ _PEAK: Final = (
 )
 """What every answer holds, whichever GPU it is for."""
 LARGE_TENSOR: Final = Shape("LargeTensor", LiveTensor, "One tensor that is live at the peak.", (
-    figure("label"),
+    figure("label", show=column("made by")),
     figure("shape"),
-    figure("dtype", reads(str | None, lambda tensor: tensor.dtype or None)),
-    figure("size_bytes"),
+    figure("size", reads(str, lambda tensor: "×".join(map(str, tensor.shape))), show=column("shape").alone()),
+    figure("dtype", reads(str | None, lambda tensor: tensor.dtype or None), show=column("type")),
+    figure("size_bytes", show=column("size", format_bytes)),
 ))
 PEAK_TERM: Final = Shape("PeakTerm", Affine, "A line over the batch; live bytes at the peak are the largest of constant + per_sample · batch.", (
     figure("constant_bytes", "constant"),

@@ -23,7 +23,6 @@ MODULES = (
     "llm_memory",
     "llm_plan",
     "llm_fleet",
-    "llm_start",
     "llm_scale",
     "llm_training",
     "procurement",

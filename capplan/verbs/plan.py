@@ -191,7 +191,7 @@ def _files(plans: "Sequence[Plan]", question: PlanQuestion) -> Mapping[Path, byt
     """Return the files that start the recommended GPUs, where they are asked for; those of several models by name."""
     from capplan.core.launch_files import label
     from capplan.core.plan.launch_files import model_files
-    from capplan.specs.launch_forms import LAUNCH_FORMS
+    from capplan.specs.shipped import LAUNCH_FORMS
 
     drawn: Mapping[Path, bytes] = drawn_by(plot="capplan.report.text.ways:ways_chart", part="ways")(plans, question)
     if question.launch_files is None:

@@ -94,28 +94,21 @@ class Market:
     purchases: Sequence[PurchasePrice]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlannedService:
-    """One service of a fleet: its name, its model's plan, and what is asked of it."""
-
-    name: str
-    plan: PlanDocument
-    demand: ReportLoad
-
-
 def build_fleet_report(
-    services: Sequence[PlannedService], *, market: Market, inventory: Sequence[Owned], circumstances: Circumstances
+    planned: Sequence[tuple[NamedLoad, PlanDocument]],
+    *,
+    market: Market,
+    inventory: Sequence[Owned],
+    circumstances: Circumstances,
 ) -> Report:
     """Answer the load of every service, and of all of them on one fleet."""
-    services = [replace(service, demand=_with_host_of(service.demand, service.plan)) for service in services]
-    answered = [
-        _answered(service.plan, service.demand, market, circumstances, service=service.name) for service in services
-    ]
+    services = [(load.name or plan.model.name, _with_host_of(load.demand, plan), plan) for load, plan in planned]
+    answered = [_answered(plan, demand, market, circumstances, service=name) for name, demand, plan in services]
     models = [model for _, model in answered]
     facts = {
         gpu: GpuFacts(
             budget_bytes=available_memory(
-                spec, utilization_fraction=min(service.plan.limits.utilization_fraction for service in services)
+                spec, utilization_fraction=min(plan.limits.utilization_fraction for _, plan in planned)
             ).expected,
             profiles=mig_profiles(spec),
         )
@@ -123,17 +116,13 @@ def build_fleet_report(
     }
     answer = decide_fleet(
         [
-            ServiceAnswer(
-                name=service.name,
-                answer=decided,
-                standards=_standards(service.plan, service.demand.constraints, circumstances),
-            )
-            for service, (decided, _) in zip(services, answered, strict=True)
+            ServiceAnswer(name=name, answer=decided, standards=_standards(plan, demand.constraints, circumstances))
+            for (name, demand, plan), (decided, _) in zip(services, answered, strict=True)
         ],
         facts=facts,
         inventory=inventory,
     )
-    made = whole_report(models, demand=services[0].demand, gpus=market.gpus, circumstances=circumstances)
+    made = whole_report(models, demand=services[0][1], gpus=market.gpus, circumstances=circumstances)
     cleaned: Report = worded_fields(printable_fields(replace(made, fleet=fleet_row(answer))), option_of)
     return cleaned
 
@@ -371,8 +360,5 @@ def write_report(
             purchases=prices.purchase,
             circumstances=circumstances,
         )
-    services = [
-        PlannedService(name=load.name or plan.model.name, plan=plan, demand=load.demand) for load, plan in planned
-    ]
     market = Market(gpus=gpus, rents=prices.hourly, purchases=prices.purchase)
-    return build_fleet_report(services, market=market, inventory=stated.inventory, circumstances=circumstances)
+    return build_fleet_report(planned, market=market, inventory=stated.inventory, circumstances=circumstances)

@@ -87,17 +87,18 @@ def _base_cell(column: Attribute, spec: GpuSpec) -> str:
 def gpu_sheet_sections(sheet: "GpuSheet") -> list[Section]:
     """Return every value of one GPU as it is written, where it was read and when, and its known prices."""
     spec = sheet.gpu
-    figures = [_WrittenFigure(key, figure) for key, figure in sheet.all_figures.items()]
-    sources = _numbered_sources(figures)
-    columns: list[Column[_WrittenFigure]] = [
-        words("key", lambda row: row.key, name="key"),
+    figures = list(sheet.all_figures.items())
+    named = dict.fromkeys(source for _, figure in figures for source in figure.sources)
+    sources = {source: number for number, source in enumerate(named, start=1)}
+    columns: list[Column[tuple[str, Figure]]] = [
+        words("key", lambda row: row[0], name="key"),
         words("value", _value, name="value"),
-        words("printed", lambda row: row.figure.printed, name="printed"),
-        data("sources", lambda row: "; ".join(map(_spell_source, row.figure.sources))),
-        words("source", lambda row: " ".join(f"[{sources[source]}]" for source in row.figure.sources)),
+        words("printed", lambda row: row[1].printed, name="printed"),
+        data("sources", lambda row: "; ".join(map(_spell_source, row[1].sources))),
+        words("source", lambda row: " ".join(f"[{sources[source]}]" for source in row[1].sources)),
     ]
-    if any(_origin(row.figure) for row in figures):
-        columns.append(words("origin", lambda row: _origin(row.figure)))
+    if any(_origin(figure) for _, figure in figures):
+        columns.append(words("origin", lambda row: _origin(row[1])))
     blocks: list[Block] = [
         Lines([f"{spec.name} ({spec.id})", *_headline(spec)]),
         Table(columns, figures),
@@ -107,13 +108,8 @@ def gpu_sheet_sections(sheet: "GpuSheet") -> list[Section]:
     return [Section(blocks), *_gpu_price_sections(sheet.hourly, sheet.purchase)]
 
 
-class _WrittenFigure(NamedTuple):
-    key: str
-    figure: Figure
-
-
-def _value(row: _WrittenFigure) -> str:
-    figure = row.figure
+def _value(row: tuple[str, Figure]) -> str:
+    figure = row[1]
     return f"{figure.text} ({figure.quality}, {figure.regime})" if figure.quality else figure.text
 
 
@@ -138,11 +134,6 @@ def _headline(spec: GpuSpec) -> list[str]:
 
 def _origin(figure: Figure) -> str:
     return "" if figure.origin == "built-in" else figure.origin
-
-
-def _numbered_sources(figures: Sequence[_WrittenFigure]) -> dict[Source, int]:
-    named = dict.fromkeys(source for row in figures for source in row.figure.sources)
-    return {source: number for number, source in enumerate(named, start=1)}
 
 
 def _spell_source(source: Source) -> str:

@@ -2,15 +2,27 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import NamedTuple
 
 from capplan.core.memory.advice import MemoryAdvice
 from capplan.core.memory.sharding import RankMemory
 from capplan.core.memory.summary import GpuMemory, MemorySummary, RuleOfThumb
-from capplan.core.memory.types import LiveTensor, MemoryEstimate, MemoryPart
+from capplan.core.memory.types import MemoryEstimate, MemoryPart
 from capplan.core.numbers import Interval
 from capplan.core.workload import precision_label
-from capplan.report.sections import Block, Column, LineRole, Lines, Section, Table, data, figure, sentence, words
+from capplan.report.sections import (
+    Block,
+    Column,
+    LineRole,
+    Lines,
+    Section,
+    Table,
+    data,
+    figure,
+    sentence,
+    shape_columns,
+    words,
+)
+from capplan.shapes.memory import LARGE_TENSOR
 from capplan.units import format_bytes, format_fraction
 
 
@@ -23,7 +35,7 @@ def memory_sections(answer: MemorySummary, *, rule_of_thumb: bool = False) -> li
         *([Table(_GPUS, answer.gpus)] if answer.gpus else []),
         Table(_PARTS, _parts(estimate)),
         Lines([f"The peak stands at {estimate.peak_op}{where}. Live there, largest first:"]),
-        Table(_TENSORS, estimate.largest),
+        Table(shape_columns(LARGE_TENSOR, estimate.largest, order=_TENSOR), estimate.largest),
     ]
     if answer.ranks:
         blocks.append(Lines([f"Each of {answer.ranks[0].gpus} GPUs, at batch {estimate.batch} on every one:"]))
@@ -36,12 +48,18 @@ def memory_sections(answer: MemorySummary, *, rule_of_thumb: bool = False) -> li
         blocks.append(Lines([_rule_line(answer.rule_of_thumb, estimate.total_bytes)]))
     blocks.append(Lines(list(_notes(answer)), role=LineRole.NOTE))
     estimates = [(gpu.gpu.id, gpu.estimate) for gpu in answer.gpus] or [("", estimate)]
-    rows = [
-        _PartOf(gpu, advised.batch, part)
-        for gpu, advised in estimates
-        for part in (*advised.all_parts, *_peaks(advised))
+    rows = [(gpu, advised.batch, part) for gpu, advised in estimates for part in (*advised.all_parts, *_peaks(advised))]
+    columns: list[Column[tuple[str, int, MemoryPart]]] = [
+        data("model", lambda _: answer.name),
+        data("gpu", lambda row: row[0]),
+        data("batch", lambda row: row[1]),
+        data("part", lambda row: row[2].name),
+        data("low_bytes", lambda row: round(row[2].size_bytes.low)),
+        data("expected_bytes", lambda row: round(row[2].size_bytes.expected)),
+        data("high_bytes", lambda row: round(row[2].size_bytes.high)),
+        data("origin", lambda row: row[2].origin),
     ]
-    return [Section(blocks), Section([Table(_part_data(answer), rows)])]
+    return [Section(blocks), Section([Table(columns, rows)])]
 
 
 def _peaks(estimate: MemoryEstimate) -> tuple[MemoryPart, MemoryPart, MemoryPart]:
@@ -56,27 +74,6 @@ def _parts(estimate: MemoryEstimate) -> list[MemoryPart]:
     """Return the parts, each sum below what it adds up."""
     allocated, reserved, total = (replace(peak, name=f"= {peak.name}") for peak in _peaks(estimate))
     return [*estimate.parts, allocated, estimate.fragmentation, reserved, estimate.context, total]
-
-
-class _PartOf(NamedTuple):
-    """A part of the memory of a GPU at a batch; the GPU is empty where none was named."""
-
-    gpu: str
-    batch: int
-    part: MemoryPart
-
-
-def _part_data(answer: MemorySummary) -> tuple[Column[_PartOf], ...]:
-    return (
-        data("model", lambda _: answer.name),
-        data("gpu", lambda row: row.gpu),
-        data("batch", lambda row: row.batch),
-        data("part", lambda row: row.part.name),
-        data("low_bytes", lambda row: round(row.part.size_bytes.low)),
-        data("expected_bytes", lambda row: round(row.part.size_bytes.expected)),
-        data("high_bytes", lambda row: round(row.part.size_bytes.high)),
-        data("origin", lambda row: row.part.origin),
-    )
 
 
 def _headline(answer: MemorySummary) -> str:
@@ -113,12 +110,7 @@ _PARTS: tuple[Column[MemoryPart], ...] = (
     figure("high", lambda part: part.size_bytes.high, format_bytes),
     words("from", _origin),
 )
-_TENSORS: tuple[Column[LiveTensor], ...] = (
-    figure("size", lambda tensor: tensor.size_bytes, format_bytes),
-    words("shape", lambda tensor: "×".join(map(str, tensor.shape))),
-    words("type", lambda tensor: tensor.dtype),
-    words("made by", lambda tensor: tensor.label),
-)
+_TENSOR = ("size_bytes", "size", "dtype", "label")
 
 
 def _gpus_needed(gpu: GpuMemory) -> str:

@@ -19,7 +19,7 @@ from capplan.probe.inputs.grammar import parse_argument
 from capplan.probe.target.hub_names import config_place, find_on_hub
 from capplan.report.text.styled import plain_text
 from capplan.serve.planning.data import Data
-from capplan.serve.planning.messages import MEDIA_TYPES, Outcome, Refusal, Reply, Task, TraceJob, TracesNeeded
+from capplan.serve.planning.messages import MEDIA_TYPES, Outcome, Refusal, Reply, Task, TraceJob
 from capplan.serve.planning.models import NamedModel, UploadedModel
 from capplan.serve.planning.naming import (
     CONFIG_PREFIX,
@@ -187,11 +187,11 @@ def answer(task: Task, data: Data) -> Outcome:
             reply = derive(task.question, case)
     except CapplanError as error:
         if case.needed:
-            return TracesNeeded(jobs=tuple(case.needed))
+            return tuple(case.needed)
         return Refusal(message=str(error), exit_code=error.exit_code)
     if case.missing or not case.may_lack_hints:
         needed = case.missing or list(case.needed)
-        return TracesNeeded(jobs=tuple(needed)) if needed else reply
+        return tuple(needed) or reply
     return replace(reply, hints=tuple(case.needed))
 
 

@@ -102,11 +102,5 @@ class Reply:
     hints: tuple[TraceJob, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TracesNeeded:
-    """Traces that must be made before the question can be answered."""
-
-    jobs: tuple[TraceJob, ...]
-
-
-Outcome = Reply | Refusal | TracesNeeded
+Outcome = Reply | Refusal | tuple[TraceJob, ...]
+"""What comes of a question; traces must be made before it can be answered."""

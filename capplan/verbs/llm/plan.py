@@ -138,7 +138,7 @@ def _replan(
     from capplan.llm.core.fleet.launch_files import launch_files
     from capplan.llm.core.fleet.replan import Replan
     from capplan.llm.core.search.handover import launch_of
-    from capplan.specs.launch_forms import LAUNCH_FORMS
+    from capplan.specs.shipped import LAUNCH_FORMS
 
     count, name, own_price = question.running_gpus()
     gpu = search.find_gpu(name).id
@@ -171,7 +171,7 @@ def _with_load(question: LlmPlanQuestion) -> LlmPlanQuestion:
 def _ways(search: "Search", found: "PlannedFleet", asked: LlmPlanQuestion, week: "WeekLoad") -> "ServingWays":
     from capplan.llm.core.elastic.ways import replicas_of, token_row
     from capplan.llm.read.start_calibration import load_start_law
-    from capplan.specs.by_use import load_token_prices
+    from capplan.specs.shipped import load_token_prices
     from capplan.verbs.llm.start import start_of_fit
     from capplan.verbs.llm.ways import compared_ways
 
@@ -224,7 +224,7 @@ def fleet_of(plan: "DeploymentPlan", search: "Search", question: LlmPlanQuestion
     from capplan.llm.core.fleet.money import PlannedFleet
     from capplan.llm.core.search.handover import launch_of
     from capplan.specs.fitted import load_power_law
-    from capplan.specs.launch_forms import LAUNCH_FORMS
+    from capplan.specs.shipped import LAUNCH_FORMS
 
     best = plan.recommended
     if best is None:

@@ -161,7 +161,7 @@ LLM_START = Verb(
     answer=answer_llm_start,
     sections=laid_out_by("capplan.report.text.llm.start:llm_start_sections"),
     fits_one_screen=True,
-    document=laid_out_by("capplan.shapes.llm_start:START"),
+    document=laid_out_by("capplan.shapes.llm_scale:START"),
     schema="llm-start",
     returns="capplan.llm.core.start.answer:StartAnswer",
 )

@@ -158,7 +158,7 @@ def answer_llm_train_plan(question: LlmTrainPlanQuestion, context: Context) -> "
 def _files(answers: "Sequence[TrainingPlan]", question: LlmTrainPlanQuestion) -> Mapping[Path, bytes]:
     """Return the files that start the run that is shown first, where they are asked for."""
     from capplan.llm.core.training.launch_files import training_files
-    from capplan.specs.launch_forms import LAUNCH_FORMS
+    from capplan.specs.shipped import LAUNCH_FORMS
 
     best = answers[0].safer or answers[0].cheapest or answers[0].fastest
     if best is None or question.launch_files is None:

@@ -165,8 +165,8 @@ def compared_ways(
 ) -> "ServingWays":  # fmt: skip
     """Return the ways to serve the load of a week, by the rules of KEDA where a fleet scales."""
     from capplan.core.scaling.ways import compare_ways
-    from capplan.specs.by_use import load_serverless
     from capplan.specs.scalers import load_presets
+    from capplan.specs.shipped import load_serverless
 
     scaled = load_presets()["keda"].elasticity(certainty=certainty or 0.9)
     found = [*notes]

@@ -14,8 +14,8 @@ from capplan.core.scaling.load import WeekLoad
 from capplan.core.scaling.replica_curve import ReplicaCurve
 from capplan.core.scaling.ways import ReplicaOnGpu, compare_ways, crossings_of, curves_of
 from capplan.llm.read.catalogue import load_catalogue
-from capplan.specs.by_use import load_serverless, load_token_prices
 from capplan.specs.scalers import load_presets
+from capplan.specs.shipped import load_serverless, load_token_prices
 
 
 def test_an_api_costs_more_than_a_standing_fleet_from_the_load_at_which_they_are_equal() -> None:

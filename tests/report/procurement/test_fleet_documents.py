@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from capplan.app.procurement.build import Market, PlannedService, build_fleet_report
+from capplan.app.procurement.build import Market, build_fleet_report
 from capplan.core.economics.constraints import ReportLoad
 from capplan.core.economics.fleet import Owned
 from capplan.report.procurement.checks import checks_table
@@ -39,10 +39,7 @@ def fleet_report(*, owned: int = 0) -> Report:
     gpus = load_gpus()
     prices = load_prices(gpus)
     stated = admitting_as_stated(read_load_file(EXAMPLES / "three-services.load.yaml"), shown="load")
-    services = [
-        PlannedService(name=load.name, plan=read_plan(plan_document(f"net{place}"), where="net"), demand=load.demand)
-        for place, load in enumerate(stated.loads)
-    ]
+    services = [(load, read_plan(plan_document(f"net{place}"), where="net")) for place, load in enumerate(stated.loads)]
     return build_fleet_report(
         services,
         market=Market(gpus=gpus, rents=prices.hourly, purchases=prices.purchase),

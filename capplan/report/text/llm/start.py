@@ -2,7 +2,7 @@
 
 from capplan.llm.core.start.answer import StartAnswer, TimedPart
 from capplan.report.sections import LineRole, Lines, Section, Table, shape_columns, shape_data, words
-from capplan.shapes.llm_start import PART
+from capplan.shapes.llm_scale import PART
 from capplan.units import format_bytes, format_seconds
 
 

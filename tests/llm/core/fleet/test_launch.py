@@ -19,7 +19,7 @@ from capplan.llm.core.fleet.launch_files import launch_files
 from capplan.llm.core.serving.asked import Drafter, DrafterKind, Speculation
 from capplan.llm.core.sharding import HostOffload, Sharding
 from capplan.llm.core.weights import Adapters
-from capplan.specs.launch_forms import LAUNCH_FORMS
+from capplan.specs.shipped import LAUNCH_FORMS
 from tests.llm.core.fleet.fits import fit
 from tests.seen import at_least
 

@@ -18,7 +18,7 @@ import yaml
 from capplan.core.engine_names import Engine
 from capplan.llm.core.fleet.launch_files import launch_files
 from capplan.llm.core.sharding import Sharding
-from capplan.specs.launch_forms import LAUNCH_FORMS
+from capplan.specs.shipped import LAUNCH_FORMS
 from tests.llm.core.fleet.fits import fit, rented
 from tests.llm.core.fleet.test_launch import made
 from tests.seen import at_least
