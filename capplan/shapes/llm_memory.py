@@ -14,7 +14,8 @@ from capplan.llm.core.support_answer import SupportAnswer
 from capplan.llm.core.tensors import count_active_parameters, count_parameters
 from capplan.shapes.common import SIGNED, VERSIONED
 from capplan.shapes.llm_serving import sharing_of
-from capplan.shapes.shape import Shape, Typed, figure, reads
+from capplan.shapes.shape import Shape, Typed, column, figure, reads
+from capplan.units import format_bytes
 
 if TYPE_CHECKING:
     from capplan.shapes.types import LlmMemoryDocument
@@ -88,12 +89,14 @@ STAGE: Final = Shape("StageMemoryDocument", StageMemory, "The memory of one pipe
     figure("kv_tokens", "tokens"),
 ))
 ALTERNATIVE: Final = Shape("AlternativeDocument", MemoryAlternative, "What another choice would give.", (
-    figure("change"),
+    figure("change", show=column("change")),
     figure("fits"),
-    figure("kv_tokens"),
-    figure("sequences_that_fit", "sequences", Meta(ge=0)),
-    figure("weights_bytes", _bytes("weight_bytes")),
+    figure("kv_tokens", show=column("tokens", "{:,}".format, unknown="–")),
+    figure("sequences_that_fit", "sequences", Meta(ge=0), column("sequences", "{:,}".format)),
+    figure("weights_bytes", _bytes("weight_bytes"), show=column("weights", format_bytes)),
     figure("kv_pool_bytes", reads(int, lambda other: round(other.pool_bytes))),
+    figure("pool_bytes", reads(float | None, lambda other: other.pool_bytes or (0.0 if other.fits else None)),
+        show=column("KV cache", format_bytes, unknown="does not fit").alone()),
 ))
 MEMORY: Final = Shape("LlmMemoryDocument", MemoryAnswer, "What `capplan llm memory --format json` writes: bytes are those of the GPU that decides, the tightest stage's.", (
     *SIGNED,

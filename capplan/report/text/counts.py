@@ -13,7 +13,18 @@ from capplan.core.ops.module_tree import (
     parameters_by_dtype,
 )
 from capplan.core.trace.types import AssumedValue
-from capplan.report.sections import Block, Column, Lines, Section, Table, figure, sentence, shape_data, words
+from capplan.report.sections import (
+    Block,
+    Column,
+    Lines,
+    Section,
+    Table,
+    figure,
+    plain_columns,
+    sentence,
+    shape_data,
+    words,
+)
 from capplan.shapes.analysis import OPERATOR_SHARE
 from capplan.units import format_bytes, format_count, format_flops, format_fraction
 
@@ -179,35 +190,22 @@ def _dtype_rows(analysis: Analysis) -> list[DtypeShare]:
     return [*shares, total]
 
 
-class _CounterRow(NamedTuple):
-    counter: str
-    macs: str
-    difference: str
-    parameters: str
-    cause: str
-
-
 def counter_sections(comparisons: Sequence[CounterComparison], *, macs: int, params: int) -> list[Section]:
     """Return other counters beside ours."""
-    rows = [_CounterRow("capplan", f"{macs:,}", "", f"{params:,}", "")]
+    rows = [("capplan", f"{macs:,}", "", f"{params:,}", "")]
     for comparison in comparisons:
         count = comparison.count
         if count.macs is None:
-            rows.append(_CounterRow(f"{count.counter} {count.version}", "failed", "", "", count.failure or ""))
+            rows.append((f"{count.counter} {count.version}", "failed", "", "", count.failure or ""))
             continue
         counted = "" if count.params is None else f"{count.params:,}"
         name = f"{count.counter} {count.version}"
-        rows.append(_CounterRow(name, f"{count.macs:,}", f"{count.macs - macs:+,}", counted, ""))
-        rows += [_CounterRow("", "", f"{part.amount:+,}", "", part.cause) for part in comparison.macs]
-        rows += [_CounterRow("", "", "", f"{part.amount:+,}", part.cause) for part in comparison.params]
+        rows.append((name, f"{count.macs:,}", f"{count.macs - macs:+,}", counted, ""))
+        rows += [("", "", f"{part.amount:+,}", "", part.cause) for part in comparison.macs]
+        rows += [("", "", "", f"{part.amount:+,}", part.cause) for part in comparison.params]
         if count.skipped:
             skipped = ", ".join(f"{calls} {name}" for name, calls in count.skipped.items())
-            rows.append(_CounterRow("", "", "", "", f"by its own report it skipped {skipped}"))
-    columns: list[Column[_CounterRow]] = [
-        words("counter", lambda row: row.counter),
-        figure("MACs", lambda row: row.macs),
-        figure("difference", lambda row: row.difference),
-        figure("parameters", lambda row: row.parameters),
-        words("cause", lambda row: row.cause),
-    ]
+            rows.append(("", "", "", "", f"by its own report it skipped {skipped}"))
+    numbers = ("MACs", "difference", "parameters")
+    columns = plain_columns("counter", *numbers, "cause", numbers=numbers, is_data=False)
     return [Section([Table(columns, rows)])]

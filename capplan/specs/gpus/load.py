@@ -200,7 +200,29 @@ class _Loader:
         except SpecFileError as error:
             self._problems += error.problems
         else:
-            self._architectures[sheet.id] = _build_architecture(sheet)
+            entries = sheet.entries
+            capability = entries.text("compute_capability")
+            major, _, minor = (capability or "").partition(".")
+            self._architectures[sheet.id] = GpuArchitecture(
+                id=sheet.id,
+                name=sheet.words["name"],
+                vendor=sheet.words["vendor"],
+                unit_kind=sheet.words.get("unit"),
+                compute_capability=(int(major), int(minor)) if capability else None,
+                gfx_target=entries.text("gfx_target"),
+                operations_per_clock={
+                    kind: entries.number(key) for kind in PeakKind if (key := f"operations_per_clock.{kind}") in entries
+                },
+                sparse_factor=entries.number("sparse_factor"),
+                design=ChipDesign(
+                    family=entries.text("family") or "",
+                    process_m=entries.number("process"),
+                    has_shared_datapath=entries.text("fp32_datapath") == "shared",
+                    relatives=entries.texts("relatives"),
+                    mig=MigKind(kind) if (kind := entries.text("mig")) else None,
+                ),
+                figures=entries.figures(),
+            )
 
     def _read_gpu(self, path: Path, shown: str, origin: str) -> None:
         try:
@@ -228,32 +250,6 @@ class _Loader:
         if self._problems:
             raise SpecFileError(self._problems)
         return specs, self._architectures
-
-
-def _build_architecture(sheet: Sheet) -> GpuArchitecture:
-    entries = sheet.entries
-    capability = entries.text("compute_capability")
-    major, _, minor = (capability or "").partition(".")
-    return GpuArchitecture(
-        id=sheet.id,
-        name=sheet.words["name"],
-        vendor=sheet.words["vendor"],
-        unit_kind=sheet.words.get("unit"),
-        compute_capability=(int(major), int(minor)) if capability else None,
-        gfx_target=entries.text("gfx_target"),
-        operations_per_clock={
-            kind: entries.number(key) for kind in PeakKind if (key := f"operations_per_clock.{kind}") in entries
-        },
-        sparse_factor=entries.number("sparse_factor"),
-        design=ChipDesign(
-            family=entries.text("family") or "",
-            process_m=entries.number("process"),
-            has_shared_datapath=entries.text("fp32_datapath") == "shared",
-            relatives=entries.texts("relatives"),
-            mig=MigKind(kind) if (kind := entries.text("mig")) else None,
-        ),
-        figures=entries.figures(),
-    )
 
 
 def _merge(below: Sheet | None, above: Sheet) -> Sheet:

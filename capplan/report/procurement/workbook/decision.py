@@ -157,20 +157,8 @@ _MODEL_WIDTHS = (30.0, 60.0, 60.0, 60.0)
 
 def write_appendix(book: Book, report: Report, page: Page) -> None:
     """Write the sheets behind the decision, each once for all models."""
-    _write_estimates(book, report.models)
-    write_sheets(book, page)
-
-
-def write_sheets(book: Book, page: Page) -> None:
-    """Write the sections of a page that have a sheet of their own."""
-    for section in page.sections:
-        if section.sheet:
-            _write_sheet(book, section)
-
-
-def _write_estimates(book: Book, models: Sequence[ModelReport]) -> None:
-    """Write the estimates that the options rest on, for the service or model of each where there are several."""
-    heads = _HEADS if len(models) == 1 else ("service", *_HEADS)
+    # Write the estimates that the options rest on, for the service or model of each where there are several.
+    heads = _HEADS if len(report.models) == 1 else ("service", *_HEADS)
     widths = tuple(34.0 if head in ("GPU", "service") else 16.0 for head in heads)
     sheet = book.sheet("Estimates", widths)
     sheet.freeze_panes(1, 1)
@@ -178,7 +166,7 @@ def _write_estimates(book: Book, models: Sequence[ModelReport]) -> None:
     sheet.set_row(0, head_height)
     for column, heading in enumerate(heads):
         sheet.write_string(0, column, heading, book.looks.head if heading in _TEXTS else book.looks.head_right)
-    rows = [(model, fit) for model in models for fit in model.plan.fits]
+    rows = [(model, fit) for model in report.models for fit in model.plan.fits]
     for row, (model, estimate) in enumerate(rows, start=1):
         values = {"service": model.name, **_estimate(estimate)}
         for column, heading in enumerate(heads):
@@ -191,6 +179,14 @@ def _write_estimates(book: Book, models: Sequence[ModelReport]) -> None:
                 sheet.write_number(row, column, value, book.looks.number[_digits(heading)])
     sheet.autofilter(0, 0, len(rows), len(heads) - 1)
     book.print_one_page(sheet, widths, [head_height, *[LINE_POINTS] * len(rows)])
+    write_sheets(book, page)
+
+
+def write_sheets(book: Book, page: Page) -> None:
+    """Write the sections of a page that have a sheet of their own."""
+    for section in page.sections:
+        if section.sheet:
+            _write_sheet(book, section)
 
 
 def _estimate(fit: PlannedFit) -> dict[str, float | str | None]:

@@ -1,15 +1,15 @@
 """An answer about serving memory as sections: parts of a GPU, what fits, and what other choices would give."""
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 from capplan.core.engine_names import Engine
 from capplan.llm.core.engine_support import FormatSupport
-from capplan.llm.core.memory_answer import MemoryAnswer
+from capplan.llm.core.memory_answer import MemoryAlternative, MemoryAnswer
 from capplan.llm.core.model_query import LanguageModel, attention_kind, kv_bytes_per_token
 from capplan.llm.core.support_answer import SupportAnswer
 from capplan.llm.core.tensors import count_active_parameters, count_parameters
-from capplan.report.sections import Block, Column, LineRole, Lines, Section, Table, data, figure, words
+from capplan.report.sections import Block, Column, LineRole, Lines, Section, Table, data, figure, shape_columns, words
+from capplan.shapes.llm_memory import ALTERNATIVE
 from capplan.shapes.llm_serving import degrees_words
 from capplan.units import counted, format_bytes, format_count
 
@@ -31,9 +31,10 @@ def llm_memory_sections(answer: MemoryAnswer) -> list[Section]:
         Lines([_what_fits(answer)]),
     ]
     if answer.alternatives:
+        choices = _choices(answer)
         blocks += [
             Lines(["What other choices would give:"]),
-            Table(_ALTERNATIVES, _alternatives(answer), is_attached=True),
+            Table(shape_columns(ALTERNATIVE, choices, order=_CHOICE), choices, is_attached=True),
         ]
     evidence = f"{answer.evidence}: {answer.memory.deployment.engine.source}"
     blocks.append(Lines([*answer.notes, evidence], role=LineRole.LIST))
@@ -41,6 +42,8 @@ def llm_memory_sections(answer: MemoryAnswer) -> list[Section]:
 
 
 _FEWEST_IN_BILLIONS = 5e6
+_CHOICE = ("change", "weights_bytes", "pool_bytes", "kv_tokens", "sequences_that_fit")
+"""Columns of choices, in this order."""
 
 
 def _headline(answer: MemoryAnswer) -> str:
@@ -85,41 +88,14 @@ def _what_fits(answer: MemoryAnswer) -> str:
     return f"{held}, {counted(answer.sequences, 'sequence')} of {length}{alone}."
 
 
-class _Choice(NamedTuple):
-    """What the memory of a GPU holds under one choice; the pool is None where the model does not fit. [bytes]"""
-
-    change: str
-    weight_bytes: float
-    pool_bytes: float | None
-    kv_tokens: int | None
-    sequences: int
-
-
-def _alternatives(answer: MemoryAnswer) -> list[_Choice]:
+def _choices(answer: MemoryAnswer) -> list[MemoryAlternative]:
+    """Return what is asked for as one choice among its alternatives."""
     stage = answer.stage
-    now = _Choice("as asked", stage.weight_bytes, max(0.0, stage.pool_bytes), answer.kv_tokens, answer.sequences)
-    return [
-        now,
-        *(
-            _Choice(
-                alternative.change,
-                alternative.weight_bytes,
-                alternative.pool_bytes or None,
-                alternative.kv_tokens,
-                alternative.sequences,
-            )
-            for alternative in answer.alternatives
-        ),
-    ]
-
-
-_ALTERNATIVES: tuple[Column[_Choice], ...] = (
-    words("change", lambda choice: choice.change),
-    figure("weights", lambda choice: choice.weight_bytes, format_bytes),
-    figure("KV cache", lambda choice: choice.pool_bytes, format_bytes, unknown="does not fit"),
-    figure("tokens", lambda choice: choice.kv_tokens, "{:,}".format, unknown="–"),
-    figure("sequences", lambda choice: choice.sequences, "{:,}".format),
-)
+    asked = MemoryAlternative(
+        change="as asked", fits=True, kv_tokens=answer.kv_tokens, sequences=answer.sequences,
+        weight_bytes=stage.weight_bytes, pool_bytes=max(0.0, stage.pool_bytes),
+    )  # fmt: skip
+    return [asked, *answer.alternatives]
 
 
 def llm_support_sections(answer: SupportAnswer) -> list[Section]:
