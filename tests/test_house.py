@@ -121,8 +121,8 @@ def test_commands_turn_words_into_a_request_and_render_the_answer() -> None:
 
 
 LINES = {
-    "api": 1150, "app": 11100, "cli": 2100, "core": 29050, "hub": 700, "llm": 24700, "probe": 18520, "processes": 850,
-    "report": 13900, "serve": 6900, "shapes": 4300, "specs": 7700, "verbs": 11950,
+    "api": 1130, "app": 10950, "cli": 2100, "core": 29050, "hub": 700, "llm": 24700, "probe": 18520, "processes": 850,
+    "report": 13650, "serve": 6820, "shapes": 4360, "specs": 7660, "verbs": 11960,
 }  # fmt: skip
 """The most lines that the modules of a package may have; a package that needs more says why where it raises this.
 

@@ -112,7 +112,7 @@ class DecidedOption:
         return hours, f"{rent.provider} {rent.instance or ''} on demand".replace("  ", " ")
 
 
-def _provider(row: DecidedOption) -> str | None:
+def _provider(row: DecidedOption | FleetOption) -> str | None:
     rent, purchase = row.option.rent, row.option.purchase
     return rent.provider if rent else purchase.seller if purchase else None
 
@@ -322,11 +322,6 @@ OPTION: Final = Shape("OptionRow", DecidedOption, "One way to meet the load: a G
 ))
 
 
-def _seller(made: FleetOption) -> str | None:
-    rent, purchase = made.option.rent, made.option.purchase
-    return rent.provider if rent else purchase.seller if purchase else None
-
-
 _Pick = tuple[Sizing, OperatingPoint, ResponseCurve | None]
 """A GPU, one way to run it, and its response there, which services have."""
 
@@ -384,7 +379,7 @@ FLEET_OPTION: Final = Shape("FleetOptionRow", FleetOption, "All services on GPUs
     figure("gpu"),
     figure("gpu_name", "option.sizing.capacity.candidate.name"),
     figure("term", reads(str, lambda made: made.term.value if made.term else "no price")),
-    figure("provider", _seller),
+    figure("provider", _provider),
     figure("sharing", reads(str, lambda made: made.packing.sharing.value)),
     figure("needed", "packing.gpus"),
     figure("whole", reads(Mapping[str, int], lambda made: dict(made.packing.whole))),
