@@ -12,7 +12,8 @@ from capplan.core.economics.decide import Answer, Payback, Stress
 from capplan.core.economics.fleet import FleetOption, concerns_of, violations_of
 from capplan.core.economics.options import ProcurementOption, comes_on_boards, reliability, server_of, slots_of
 from capplan.core.gpus.prices import Price, PurchasePrice, Term
-from capplan.core.gpus.spec import Figure
+from capplan.core.gpus.spec import Figure, GpuSpec
+from capplan.core.measurement.types import Measurement
 from capplan.core.numbers import Interval
 from capplan.core.serving.load import Service
 from capplan.core.serving.response import PCIE, Candidate, HostLimit, PowerCurve, ResponseCurve, SpeedTier
@@ -344,6 +345,19 @@ PICK: Final = Shape("PickRow", _Pick, "What one GPU carries with one largest bat
     figure("loads", reads(tuple[float, ...], lambda pick: pick[2].loads if pick[2] else ())),
     figure("percentiles_s", reads(tuple[float, ...], lambda pick: pick[2].percentiles_s if pick[2] else ())),
     figure("parallel_rates_per_s", _parallel_rates, default=None),
+))
+MEASURED: Final = Shape("Measured", Measurement, "A time that was measured on a real GPU, for comparison with the estimate.", (
+    figure("model", "model.name"),
+    figure("gpu", reads(str, lambda point: point.device.gpu)),
+    figure("batch", "workload.batch"),
+    figure("latency_s", "latency.median"),
+    figure("source", reads(str, lambda point: f"{point.device.name}, {point.workload.precision}, torch {point.device.torch}, {point.date.date()}")),
+))
+ROOF: Final = Shape("Roof", tuple[GpuSpec, float], "A GPU's printed limits for the number format asked about: what the roofline is drawn from.", (
+    figure("gpu", reads(str, lambda roof: roof[0].id)),
+    figure("gpu_name", reads(str, lambda roof: roof[0].name)),
+    figure("peak_flops_per_s", reads(float, lambda roof: roof[1])),
+    figure("bandwidth_bytes_per_s", reads(float, lambda roof: roof[0].memory_bandwidth_bytes_per_s)),
 ))
 PAYBACK: Final = Shape("PaybackRow", Payback, "The best purchase against the best rent; `years` is None where it does not pay off within the years counted.", (
     figure("bought", "bought.key"),

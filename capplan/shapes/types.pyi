@@ -1899,6 +1899,19 @@ class PickRow(Struct, frozen=True, kw_only=True):
     percentiles_s: tuple[float, ...]
     parallel_rates_per_s: tuple[float, float, float] | None = ...
 
+class Measured(Struct, frozen=True, kw_only=True):
+    model: str
+    gpu: str
+    batch: int
+    latency_s: float
+    source: str
+
+class Roof(Struct, frozen=True, kw_only=True):
+    gpu: str
+    gpu_name: str
+    peak_flops_per_s: float
+    bandwidth_bytes_per_s: float
+
 class PaybackRow(Struct, frozen=True, kw_only=True):
     bought: str
     rented: str

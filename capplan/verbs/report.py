@@ -43,8 +43,8 @@ if TYPE_CHECKING:
     from capplan.core.gpus.spec import GpuSpec
     from capplan.core.scaling.answer import ServingWays
     from capplan.probe.inputs.grammar import ModelRequest
-    from capplan.report.procurement.types import Measured, Report
-    from capplan.shapes.types import PlanDocument
+    from capplan.report.procurement.types import Report
+    from capplan.shapes.types import Measured, PlanDocument
     from capplan.specs.load import LoadFile, NamedLoad
     from capplan.specs.prices import Prices
     from capplan.verbs.llm.report import LlmReportQuestion
@@ -364,19 +364,10 @@ def _read_plans(words: str) -> list[Any] | None:
 def _read_measured(path: Path) -> "list[Measured]":
     """Read what was timed on GPUs that the database knows."""
     from capplan.app.measure.store import read_measurements
-    from capplan.report.procurement.types import Measured
+    from capplan.shapes.procurement import MEASURED
 
-    return [
-        Measured(
-            model=point.model.name,
-            gpu=point.device.gpu,
-            batch=point.workload.batch,
-            latency_s=point.latency.median,
-            source=f"{point.device.name}, {point.workload.precision}, torch {point.device.torch}, {point.date.date()}",
-        )
-        for point in read_measurements(path).measurements
-        if point.device.gpu is not None
-    ]
+    points = read_measurements(path).measurements
+    return [MEASURED.document(point) for point in points if point.device.gpu is not None]
 
 
 def _circumstances(

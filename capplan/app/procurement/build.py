@@ -29,15 +29,13 @@ from capplan.report.procurement.fleet import fleet_row
 from capplan.report.procurement.types import (
     AskedModel,
     InfeasibleGpu,
-    Measured,
     ModelReport,
     Report,
-    Roof,
 )
 from capplan.report.procurement.verdict import make_verdict
 from capplan.shapes.plan import cause, certain_gpus, item_of
-from capplan.shapes.procurement import LEFT_OUT, OPTION, PAYBACK, PICK, SPEC_SOURCE, DecidedOption
-from capplan.shapes.types import OptionRow, PickRow, PlanDocument, PlannedRejection, SpecSource
+from capplan.shapes.procurement import LEFT_OUT, OPTION, PAYBACK, PICK, ROOF, SPEC_SOURCE, DecidedOption
+from capplan.shapes.types import Measured, OptionRow, PickRow, PlanDocument, PlannedRejection, Roof, SpecSource
 from capplan.specs.load import LoadFile, NamedLoad
 from capplan.specs.prices import Prices
 from capplan.version import __version__
@@ -314,8 +312,7 @@ def _roofs(plan: PlanDocument, rows: Sequence[OptionRow], gpus: Mapping[str, Gpu
         spec = gpus.get(gpu)
         peak = next((rate for kind in kinds if spec and (rate := spec.peak(kind))), None)
         if spec and peak:
-            bandwidth = spec.memory_bandwidth_bytes_per_s
-            roofs.append(Roof(gpu=gpu, gpu_name=spec.name, peak_flops_per_s=peak, bandwidth_bytes_per_s=bandwidth))
+            roofs.append(ROOF.document((spec, peak)))
     return tuple(roofs[:_ROOFS])
 
 

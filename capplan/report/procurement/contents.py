@@ -68,7 +68,7 @@ from capplan.report.procurement.verdict import load_words, varies_words
 from capplan.report.procurement.wait import WAIT_TITLE, wait_table, wait_words
 from capplan.report.sections import EVERYWHERE, Align, Block, LineRole, Lines, Medium, Section, Span, Style, line
 from capplan.report.text.ways import ways_report
-from capplan.units import counted
+from capplan.units import counted, format_seconds
 
 HTML, PDF, MD, XLSX = (frozenset({medium}) for medium in Medium)
 NOWHERE = frozenset[Medium]()
@@ -266,7 +266,7 @@ def _decision(report: Report, model: ModelReport, drawn: Drawn, live: LiveParts 
 def _trust(model: ModelReport) -> str:
     """Return how far the speeds can be trusted."""
     best = model.option(model.verdict.choice) or (model.options[0] if model.options else None)
-    interval = figures.seconds_range(best.batch_latency_s) if best else figures.UNKNOWN
+    interval = best.batch_latency_s.to_text(format_seconds) if best else figures.UNKNOWN
     if model.planned is None:
         return f"Speeds and memory are estimates, {best.speed_evidence}; measure before signing." if best else ""
     calibration = model.planned.provenance.calibration

@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from capplan.core.gpus.prices import Term
-from capplan.core.numbers import Interval
 from capplan.core.serving.load import Job, Load, TrainingPurchase
 from capplan.shapes.types import OptionRow
 from capplan.units import SECONDS, format_fraction, format_seconds
@@ -131,13 +130,6 @@ def pace_s(row: OptionRow) -> float:
 def pace_head(load: Load) -> str:
     """Return the heading over `pace`."""
     return "finishes in" if isinstance(load, Job | TrainingPurchase) else "latency"
-
-
-def seconds_range(interval: Interval) -> str:
-    """Write a time with its interval."""
-    if interval.low == interval.high:
-        return format_seconds(interval.expected)
-    return f"{format_seconds(interval.expected)} ({format_seconds(interval.low)} to {format_seconds(interval.high)})"
 
 
 def evidence(row: OptionRow) -> str:

@@ -12,7 +12,7 @@ from capplan.report.narrow import Grid
 from capplan.report.procurement import figures
 from capplan.report.procurement.charts.money import compared
 from capplan.report.procurement.money_tables import local_cards, obligation_card, total_card
-from capplan.report.procurement.types import InfeasibleGpu, Measured, ModelReport, Report, Verdict
+from capplan.report.procurement.types import InfeasibleGpu, ModelReport, Report, Verdict
 from capplan.report.procurement.verdict import share_of_scenarios
 from capplan.report.render import grid
 from capplan.report.sections import Column, KeyFigure, figure, plain_columns, read_from, shape_columns, words
@@ -20,7 +20,7 @@ from capplan.shapes.common import conditions_in_words
 from capplan.shapes.plan import FIT, fits_on
 from capplan.shapes.procurement import has_reserve
 from capplan.shapes.shape import View
-from capplan.shapes.types import OptionRow, PlanDocument, PlannedFit, SpecSource
+from capplan.shapes.types import Measured, OptionRow, PlanDocument, PlannedFit, SpecSource
 from capplan.units import (
     counted,
     format_bytes,
@@ -392,7 +392,7 @@ def measured_table(model: ModelReport) -> Grid | None:
         figure("batch", lambda row: row.batch),
         figure("measured", lambda row: row.latency_s, format_seconds),
         figure(
-            "estimated", estimate, lambda fit: figures.seconds_range(fit.latency_s.interval), unknown=figures.UNKNOWN
+            "estimated", estimate, lambda fit: fit.latency_s.interval.to_text(format_seconds), unknown=figures.UNKNOWN
         ),
         figure("estimate over measured", over_measured),
         words("source", lambda row: row.source),

@@ -14,10 +14,12 @@ from capplan.report.sections import KeyFigure
 from capplan.shapes.types import (
     FleetOptionRow,
     LeftOutOffer,
+    Measured,
     OptionRow,
     PaybackRow,
     PickRow,
     PlanDocument,
+    Roof,
     SpecSource,
 )  # fmt: skip
 
@@ -33,27 +35,6 @@ class InfeasibleGpu:
     batch: int | None
     constraint: str
     reason: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Measured:
-    """A time that was measured on a real GPU, for comparison with the estimate."""
-
-    model: str
-    gpu: str
-    batch: int
-    latency_s: float
-    source: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Roof:
-    """A GPU's printed limits for the number format asked about: what the roofline is drawn from."""
-
-    gpu: str
-    gpu_name: str
-    peak_flops_per_s: float
-    bandwidth_bytes_per_s: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -84,18 +84,11 @@ def _headline(answer: MemorySummary) -> str:
         mode += ", checkpointed" * training.checkpointing
         mode += f", {training.accumulate} micro-batches a step" * (training.accumulate > 1)
     gpu = f" on {answer.gpus[0].gpu.id}" if answer.gpus else ""
-    needs = _spell(estimate.total_bytes)
+    needs = estimate.total_bytes.to_text(format_bytes)
     precision = precision_label(workload.precision, answer.dtype)
     return (
         f"{answer.name} · {answer.input}, {mode}, batch {estimate.batch}, {precision}, {workload.release}{gpu}: {needs}"
     )
-
-
-def _spell(size_bytes: Interval) -> str:
-    expected = format_bytes(size_bytes.expected)
-    if size_bytes.low == size_bytes.high:
-        return expected
-    return f"{expected} ({format_bytes(size_bytes.low)} to {format_bytes(size_bytes.high)})"
 
 
 def _origin(part: MemoryPart) -> str:
@@ -129,7 +122,7 @@ def _largest(gpu: GpuMemory) -> str:
 _GPUS: tuple[Column[GpuMemory], ...] = (
     words("GPU", lambda gpu: gpu.gpu.id),
     figure("to be filled", lambda gpu: gpu.available_bytes, format_bytes),
-    figure("needs", lambda gpu: gpu.estimate.total_bytes, _spell),
+    figure("needs", lambda gpu: gpu.estimate.total_bytes.to_text(format_bytes)),
     words("batch fits", lambda gpu: gpu.status.value),
     figure("largest batch", _largest),
     words("GPUs, weights spread", _gpus_needed),
@@ -147,14 +140,14 @@ def _shares(rank: RankMemory) -> str:
 
 _RANKS: tuple[Column[RankMemory], ...] = (
     words("sharing", lambda rank: rank.sharding.value),
-    figure("each needs", lambda rank: rank.total_bytes, _spell),
+    figure("each needs", lambda rank: rank.total_bytes.to_text(format_bytes)),
     words("of which", _shares),
 )
 _ADVICE: tuple[Column[tuple[str, MemoryAdvice]], ...] = (
     words("change", lambda row: row[1].change),
     words("GPU", lambda row: row[0]),
     figure("batch", lambda row: row[1].batch),
-    figure("needs", lambda row: row[1].total_bytes, _spell),
+    figure("needs", lambda row: row[1].total_bytes.to_text(format_bytes)),
     figure("saves", lambda row: row[1].saved_bytes, format_bytes),
     words("then", lambda row: row[1].status.value if row[1].status else ""),
 )

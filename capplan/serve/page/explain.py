@@ -136,7 +136,7 @@ def _fits(subject: Subject) -> list[str]:
     return [
         f"usable memory: {format_bytes(usable.expected)}, of which {100 * share:.0f} % may be filled: "
         f"{format_bytes(share * usable.expected)}",
-        f"needed: {format_bytes(total.expected)} ({format_bytes(total.low)} to {format_bytes(total.high)})",
+        f"needed: {total.to_text(format_bytes)}",
         "A GPU fits if the high end stays within that, does not fit if the low end exceeds it, else is borderline.",
         f"The largest batch that fits is {largest_batches(subject.fit)}, found by replaying the allocator.",
     ]

@@ -1,6 +1,5 @@
 """Where the figures about served language models come from, in lines."""
 
-from capplan.core.numbers import Interval
 from capplan.errors import UsageError
 from capplan.llm.core.fleet.deployment_plan import DeploymentFit
 from capplan.llm.core.fleet.limits import SATURATION
@@ -40,7 +39,7 @@ def explain_times(kind: str, estimate: ServingEstimate, memory: MemoryAnswer) ->
 def _ttft(estimate: ServingEstimate, point: ServingPoint) -> list[str]:
     lines = [
         f"mean over {point.concurrency:,} clients that start together and send their next request with their answer: "
-        f"{_interval(point.ttft_s)}",
+        f"{point.ttft_s.to_text(format_seconds)}",
         "A prompt waits for the step that runs, for prompts before it, and where no more sequences fit for an answer "
         "to end. The engine's steps are simulated with the time of each, and fitted constants of the engine add what "
         "clients and servers take.",
@@ -52,7 +51,7 @@ def _ttft(estimate: ServingEstimate, point: ServingPoint) -> list[str]:
 
 def _tpot(estimate: ServingEstimate, point: ServingPoint) -> list[str]:
     lines = [
-        f"(time of a whole answer - time to first token) / (output tokens - 1): {_interval(point.tpot_s)}",
+        f"(time of a whole answer - time to first token) / (output tokens - 1): {point.tpot_s.to_text(format_seconds)}",
         "A token takes a decode step of all sequences that run, and a share of the steps that process prompts beside.",
         *_queue(point),
         *_basis(estimate, point),
@@ -124,9 +123,9 @@ def explain_fit(fit: DeploymentFit, load: TokenLoad) -> list[str]:
         f"and up to {format_fraction(SATURATION)} of the rate at which it is full: {fit.needed} needed"
         f"{f', {spare} more for redundancy' if spare else ''}",
         f"{fit.words}; each replica gets {format_rate(share)} requests/s and processes {fit.running:.1f} at a time",
-        f"TTFT {_interval(fit.ttft_s)}",
-        f"TPOT {_interval(fit.tpot_s)}",
-        f"whole answer {_interval(fit.e2e_s)}",
+        f"TTFT {fit.ttft_s.to_text(format_seconds)}",
+        f"TPOT {fit.tpot_s.to_text(format_seconds)}",
+        f"whole answer {fit.e2e_s.to_text(format_seconds)}",
     ]
     if fit.simulated is not None:
         seen = fit.simulated
@@ -166,7 +165,3 @@ def _fit_money(fit: DeploymentFit) -> list[str]:
         f"{hourly:,.2f} USD/h / 3600 s / {format_rate(fit.output_tokens_per_s)} output tokens/s × 10⁶ = "
         f"{per_output:.3g} USD per million output tokens, prompts included",
     ]
-
-
-def _interval(time_s: Interval) -> str:
-    return f"{format_seconds(time_s.expected)} ({format_seconds(time_s.low)} to {format_seconds(time_s.high)})"

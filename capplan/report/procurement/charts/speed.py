@@ -24,12 +24,12 @@ from capplan.report.charts.series import Axes, Series, series_chart
 from capplan.report.narrow import Grid
 from capplan.report.pages.blocks import Chart
 from capplan.report.procurement import figures
-from capplan.report.procurement.types import FleetRow, ModelReport, Report, Roof
+from capplan.report.procurement.types import FleetRow, ModelReport, Report
 from capplan.report.render import grid
 from capplan.report.sections import Column, figure, shape_columns, words
 from capplan.shapes.plan import FIT, all_parts, fits_on, intensity
 from capplan.shapes.shape import View
-from capplan.shapes.types import FleetOptionRow, OptionRow, PickRow, PlannedFit
+from capplan.shapes.types import FleetOptionRow, OptionRow, PickRow, PlannedFit, Roof
 from capplan.units import format_bytes, format_flops_per_s, format_rate, format_seconds
 
 _GPUS = 4

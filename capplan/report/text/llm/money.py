@@ -5,7 +5,6 @@ from dataclasses import asdict
 
 from capplan.core.economics.cost import OwnedCost
 from capplan.core.formulas import HOURS_PER_YEAR
-from capplan.core.numbers import Interval
 from capplan.llm.core.fleet.gpu_sharing import FleetPart
 from capplan.llm.core.fleet.launch import Launch, LaunchOption
 from capplan.llm.core.fleet.limits import PATIENCE_FILE_WORDS
@@ -198,16 +197,12 @@ _COLUMNS: tuple[Column[SharedFleet], ...] = (
 _FLEETS = tuple(map(shown_as_data, _COLUMNS))
 
 
-def _range(times: Interval) -> str:
-    return f"{format_seconds(times.expected)} ({format_seconds(times.low)} to {format_seconds(times.high)})"
-
-
 _PARTS: tuple[Column[FleetPart], ...] = (
     words("model", lambda part: part.plan.model),
     words("replicas", lambda part: f"{part.fit.replicas} × {part.fit.sharding.gpus} {part.fit.gpu}"),
     words("engine", lambda part: f"{part.fit.engine} {part.fit.weights}"),
-    words("TTFT", lambda part: _range(part.fit.ttft_s)),
-    words("TPOT", lambda part: _range(part.fit.tpot_s)),
+    words("TTFT", lambda part: part.fit.ttft_s.to_text(format_seconds)),
+    words("TPOT", lambda part: part.fit.tpot_s.to_text(format_seconds)),
     figure("USD per M out", lambda part: part.fit.usd_per_million_output_tokens, "{:.3g}".format),
     words("evidence", lambda part: part.fit.evidence),
 )
