@@ -3,8 +3,9 @@
 import heapq
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import permutations
-from math import inf
+from math import inf, sqrt
 
 from capplan.core.assumed import NETWORK_BYTES_PER_S
 from capplan.core.gpus.prices import Price
@@ -30,6 +31,7 @@ from capplan.llm.core.search.room import SHORTER
 from capplan.llm.core.search.search import DEFAULT_ENGINES, ReplicaSizing, Search, SearchSpace
 from capplan.llm.core.serving.asked import Statistic, drafting_words
 from capplan.llm.core.sharding import ShardingChoice
+from capplan.llm.core.simulation.arrivals import cached_tokens, session_arrivals
 from capplan.llm.core.tensors import count_active_parameters, count_parameters
 from capplan.llm.core.yarn import check_length
 from capplan.units import counted
@@ -46,12 +48,46 @@ _MOST_KINDS = 12
 """GPUs whose best deployments are combined: the cheapest ones."""
 _LEAST_SAVING = 0.01
 """Share of the rent that two kinds must save to be named."""
+_MOST_DRAWN = 20_000
+"""Requests that are drawn to see what a cache keeps of conversations."""
+_ENOUGH = 1e6
+"""How many times its room a cache is enlarged to lose nothing: what is left then is lost to whole blocks."""
 _TWO_SERVERS = ShardingChoice(tensor=(8,), pipeline=(2, 4))
 """What is tried on GPUs of which eight do not hold the model: a pipeline over servers."""
 
 
 def plan_deployments(search: Search) -> DeploymentPlan:
-    """Judge every deployment that a question names, and rank those that carry the load."""
+    """Judge every deployment that a question names, and rank those that carry the load.
+
+    Where the caches of the best one lose conversations, the plan is made again with the hits that are left.
+    """
+    plan, load = _planned(search), search.question.load
+    hits = _hits(load, plan.fits[0]) if load.sessions and plan.fits else 1.0
+    if hits > 0.95 * load.prefix_fraction:  # what is lost is less than the estimates are known to
+        return plan
+    return _planned(replace(search, question=replace(search.question, load=replace(load, prefix_fraction=hits))))
+
+
+def _hits(load: TokenLoad, best: DeploymentFit) -> float:
+    """Return the share of prompts that a replica's cache holds, by conversations that are drawn for it.
+
+    They come at the replica's rate; the middle half of them counts, while as many begin as end.
+    """
+    assert load.sessions is not None
+    rate_per_s = (load.rate_per_s or 0.0) / best.needed
+    message = replace(load.lengths, input_len=load.input_len - load.prefix_len, prefix_fraction=0.0, input_cv=0.0)
+    wanted = 4 * load.sessions.turns * (1 + int(rate_per_s * load.sessions.period_s))
+    drawn = session_arrivals(
+        load.sessions, rate_per_s=rate_per_s, count=min(wanted, _MOST_DRAWN), lengths=message, longest=inf
+    )
+    middle = slice(len(drawn.prompts) // 4, 3 * len(drawn.prompts) // 4)
+    room = best.memory.sequences_that_fit * load.cached_len
+    cache = partial(cached_tokens, drawn.blocks, drawn.prompts, block_tokens=drawn.block_tokens)
+    found, said = (cache(capacity_tokens=tokens)[middle].sum() for tokens in (room, _ENOUGH * room))
+    return load.prefix_fraction * float(found / said) if said else 0.0
+
+
+def _planned(search: Search) -> DeploymentPlan:
     question, architecture = search.question, search.model.architecture
     check_length(architecture, question.load.input_len + question.load.output_len, what=SHORTER)
     judged = {words: search.judge(words) for words in search.candidates()}
@@ -85,7 +121,6 @@ def plan_deployments(search: Search) -> DeploymentPlan:
         disaggregated=disaggregated_fits(search, fits),
         mixed=_mixed(search, fits),
         notes=(
-            *_conversation_notes(question.load, fits),
             *(note for fit in fits[:1] if (note := half_note(search.find_gpu(fit.gpu), fit.weights, fit.kv))),
             *(note for fit in fits[:1] for note in search.find(search.words_of(fit)).notes),
             *_offer_notes(question, fits),
@@ -273,21 +308,6 @@ def _notes(question: SearchSpace) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def _conversation_notes(load: TokenLoad, fits: tuple[DeploymentFit, ...]) -> tuple[str, ...]:
-    """Return what the caches must hold so that conversations find what was said before."""
-    if load.sessions is None or load.rate_per_s is None or not fits:
-        return ()
-    turns, best = load.sessions.turns, fits[0]
-    waiting = load.rate_per_s / best.needed * load.sessions.period_s * (turns - 1) / turns
-    kept = max(0.0, best.memory.sequences_that_fit - best.running)
-    words = (
-        f"{load.prefix_fraction:.0%} of a prompt was said before and is reused while the cache keeps it: about "
-        f"{waiting:.0f} conversations of a replica wait for their user, and it keeps {kept:.0f} beside those that run"
-    )
-    lost = "" if kept >= waiting else "; the others are computed again: ⟨turns⟩ of `llm simulate` counts how many"
-    return (words + lost,)
-
-
 def _cost_notes(question: SearchSpace, fits: tuple[DeploymentFit, ...]) -> tuple[str, ...]:
     """Return the range of a token's cost where a fixed number of clients gets what the estimated speed gives."""
     cost = fits[0].usd_per_million_output_tokens if fits else None
@@ -302,9 +322,11 @@ def _cost_notes(question: SearchSpace, fits: tuple[DeploymentFit, ...]) -> tuple
 
 
 def _reuse(load: TokenLoad) -> str:
-    prefix = (
-        f"{load.prefix_fraction:.0%} of a prompt in the prefix cache" if load.prefix_fraction else "no prefix cache"
-    )
+    held = load.prefix_fraction or load.sessions
+    prefix = f"{load.prefix_fraction:.0%} of a prompt in the prefix cache" if held else "no prefix cache"
+    if load.sessions is not None:  # what was said follows from the mean and the variance of prompts
+        said = load.input_cv * sqrt(3 * (load.sessions.turns - 1) / (load.sessions.turns + 1))
+        prefix += f", of {said:.0%} that were said before"
     if load.speculation is None:
         return f"{prefix}, no speculation"
     drafts, acceptance = load.speculation.drafts, load.speculation.acceptance

@@ -5,7 +5,6 @@ from dataclasses import replace
 from typing import TypeVar
 
 from capplan.llm.core.fleet.deployment_plan import DeploymentFit, DeploymentPlan, load_front
-from capplan.llm.core.fleet.disaggregated import DisaggregatedFit
 from capplan.llm.core.fleet.money import ServingReport, Variation
 from capplan.llm.core.serving.asked import Statistic
 from capplan.llm.core.simulation.load_answer import LatencyLimits
@@ -136,10 +135,10 @@ def _front(plan: DeploymentPlan) -> Section:
 
 
 def _over_load(report: ServingReport) -> Iterator[Section]:
-    drawn = vector(simulation_chart(report.simulation)) if report.simulation is not None else None
-    if report.simulation is None or drawn is None:
-        return
     simulation = report.simulation
+    drawn = None if simulation is None else vector(simulation_chart(simulation))
+    if simulation is None or drawn is None:
+        return
     yield Section(
         [
             Lines([saturation_line(simulation)]),
@@ -153,15 +152,8 @@ def _over_load(report: ServingReport) -> Iterator[Section]:
 
 def _memory(fits: Sequence[DeploymentFit]) -> Section:
     line = "Of the GPU of a replica that has the least room; sequences are those of the load's length."
-    return Section(
-        [
-            Lines([line]),
-            Table(_MEMORY, fits[:_SHOWN], caption="Memory of the best deployments"),
-        ],
-        key="memory",
-        title="Memory of one GPU",
-        on=_NOT_PRINTED,
-    )
+    held = Table(_MEMORY, fits[:_SHOWN], caption="Memory of the best deployments")
+    return Section([Lines([line]), held], key="memory", title="Memory of one GPU", on=_NOT_PRINTED)
 
 
 _MEMORY: tuple[Column[DeploymentFit], ...] = (
@@ -185,21 +177,7 @@ def _fleet(report: ServingReport) -> Section:
         blocks.append(Lines([headline(plan), disaggregation_line(plan)]))
     caption = "Deployments that carry the load, the cheapest first; output tokens/s per GPU and per user"
     blocks.append(Table(plan_columns(plan), plan.fits[:_SHOWN], caption=caption))
-    if plan.disaggregated:
-        caption = "Prefill and decode on replicas of their own"
-        blocks.append(Table(_DISAGGREGATED, plan.disaggregated, caption=caption))
     return Section(blocks, key="fleet", title="Fleet")
-
-
-_DISAGGREGATED: tuple[Column[DisaggregatedFit], ...] = (
-    words("GPU", lambda fit: fit.gpu_words),
-    words("fleet", lambda fit: fit.words),
-    figure("prefill ÷ decode GPUs", lambda fit: fit.ratio, "{:.2g}".format),
-    figure("cache moved in", lambda fit: fit.transfer_s, format_seconds),
-    figure("TTFT", lambda fit: fit.ttft_s, format_seconds),
-    figure("TPOT", lambda fit: fit.tpot_s, format_seconds),
-    figure("USD/h", lambda fit: fit.usd_per_hour, "{:,.2f}".format),
-)
 
 
 def _of_fit(value: Callable[[DeploymentFit], Value | None]) -> Callable[[Variation], Value | None]:
