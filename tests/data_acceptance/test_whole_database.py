@@ -9,7 +9,7 @@ import pytest
 import capplan
 import capplan.llm
 from capplan.core.trace.types import Trace
-from capplan.errors import CapplanError
+from capplan.errors import CapplanError, UsageError
 from capplan.llm.core.memory import StageMemory
 from capplan.llm.read.catalogue import catalogue_ids
 from capplan.specs import load_gpus
@@ -132,3 +132,9 @@ def test_price_times_hours_is_what_a_training_run_costs(method: str) -> None:
         hours = priced.run.wall_s.expected / 3600
         usd = hours * machines * priced.offer.instance_gpus * priced.offer.usd_per_hour
         assert priced.usd.expected == pytest.approx(usd)
+
+
+@pytest.mark.parametrize("rate", [0, -1, 5e-324, 1e-300])
+def test_a_rate_that_no_service_has_is_refused_in_a_sentence(rate: float) -> None:
+    with pytest.raises(UsageError, match="at least 1e-9 requests per second"):
+        capplan.llm.plan("qwen3-8b", gpus=["l40s"], tp=[1], rate_per_s=rate)

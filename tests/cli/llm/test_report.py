@@ -178,7 +178,7 @@ def test_the_report_is_a_verb_of_its_own(run: Run, load: Path, tmp_path: Path) -
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("rate: 0/s", "load.yaml: rate must be above 0 requests per second; a load of zero needs no GPU."),
+        ("rate: 0/s", "load.yaml: rate must be at least 1e-9 requests per second; a load of zero needs no GPU."),
         ("input_len: 5", "state the load by one of rate (requests per second) and concurrency (clients)"),
         ("rate: 1/s\nconcurrency: 3", "state the load by one of rate (requests per second) and concurrency (clients)"),
         ("rate: 1/s\nimput_len: 5", "unknown key; did you mean input_len"),

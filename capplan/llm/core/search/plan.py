@@ -136,8 +136,8 @@ def check_load(load: TokenLoad) -> None:
     """Raise unless a load says how many requests come, or how many clients wait."""
     if (load.rate_per_s is None) == (load.concurrency is None):
         raise UsageError("state the load by one of ⟨rate⟩ (requests per second) and ⟨concurrency⟩ (clients).")
-    if load.rate_per_s is not None and not 0 < load.rate_per_s < float("inf"):
-        raise UsageError("⟨rate⟩ must be above 0 requests per second; a load of zero needs no GPU.")
+    if load.rate_per_s is not None and not 1e-9 <= load.rate_per_s < float("inf"):
+        raise UsageError("⟨rate⟩ must be at least 1e-9 requests per second; a load of zero needs no GPU.")
     if load.concurrency is not None and not load.concurrency > 0:
         raise UsageError("⟨concurrency⟩ must be at least 1 client; a load of zero needs no GPU.")
 
