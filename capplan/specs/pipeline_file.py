@@ -10,6 +10,7 @@ from capplan.core.ops.attention import AttentionBackend
 from capplan.core.pipelines.types import BATCH_NAME, Offload, Part, PartKind, Pipeline
 from capplan.core.workload import Framework, Precision
 from capplan.errors import UnknownNameError, UsageError, nearest_names
+from capplan.files import exists, is_file
 from capplan.specs.strict_yaml import Checker, Tree, read_yaml
 
 SUFFIXES = (".pipeline.yaml", ".pipeline.yml")
@@ -166,10 +167,10 @@ def with_part_settings(pipeline: Pipeline, given: Mapping[str, object]) -> Pipel
 def _model_words(words: str, path: Path) -> str:
     """Return a part's model, with a file of its own code or configuration looked for beside the pipeline's file."""
     prefix, colon, rest = before_colon(words)
-    if prefix in ("hf", "diffusers") and colon and (path.parent / rest).exists():
+    if prefix in ("hf", "diffusers") and colon and exists(path.parent / rest):
         return f"{prefix}:{path.parent / rest}"
     file = words.rpartition(":")[0] if colon and ".py:" in words else words
-    if not Path(file).exists() and (path.parent / file).is_file():
+    if not exists(file) and is_file(path.parent / file):
         return str(path.parent / file) + words[len(file) :]
     return words
 

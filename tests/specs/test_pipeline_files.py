@@ -105,3 +105,10 @@ def test_a_stream_in_one_sentence_is_a_service(sentence: str, service: dict[str,
 
 def test_a_sentence_that_says_something_else_is_left_to_the_reader() -> None:
     assert with_stream({"images": "many"}) == {"images": "many"}
+
+
+@pytest.mark.parametrize("name", ["1" * 5000, "hf:" + "1" * 5000])
+def test_a_model_whose_name_no_file_can_have_is_kept_as_a_name(tmp_path: Path, name: str) -> None:
+    path = tmp_path / "long.pipeline.yaml"
+    path.write_text(f'name: x\nparts: {{encoder: {{model: "{name}"}}}}\n', encoding="utf-8")
+    assert read_pipeline(path).parts[0].model == name
