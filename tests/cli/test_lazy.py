@@ -58,9 +58,8 @@ def test_examples_stand_before_options_and_can_be_copied(
 
 
 def test_every_topic_names_options_that_exist(run: Run) -> None:
-    shown = "".join(
-        run(name, "--help").stdout for name in ("plan", "compare", "estimate", "report", "analyze", "memory")
-    )
+    commands = ("plan", "compare", "estimate", "report", "analyze", "memory", "llm plan", "llm train plan")
+    shown = "".join(run(*words.split(), "--help-all").stdout for words in commands)
     for topic in [*Topic]:
         assert f"\n{topic}:\n" in shown
 
