@@ -167,7 +167,7 @@ def family_of(gpu_id: str) -> str:
 
 def _words(name: str) -> list[str]:
     """Return the words of a name in lower case, without the maker; "80 GB" and "80g" become 80gb."""
-    text = re.sub(r"(\d+)\s*g(?:i?b)?\b", r"\1gb", name.casefold())
+    text = re.sub(r"(?<!\d)(\d{1,6})\s*g(?:i?b)?\b", r"\1gb", name.casefold())
     return [word for word in re.split(r"[\s_/()-]+", text) if word and word not in _MAKERS]
 
 

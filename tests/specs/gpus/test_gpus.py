@@ -14,6 +14,7 @@ from capplan.specs import Gpus, load_gpus
 from capplan.specs.gpus.load import load_usable_shares
 from capplan.specs.gpus.rules import FORMULA_TOLERANCE, formula_peak
 from capplan.specs.gpus.validate import validate_specs
+from tests.limits import within
 from tests.seen import at_least
 
 MEASURED = Path(__file__).parents[4] / "shared" / "data" / "measured"
@@ -188,3 +189,8 @@ def test_the_database_can_be_sent_to_a_process() -> None:
     sent = pickle.loads(pickle.dumps(load_gpus()))
     assert list(sent) == list(load_gpus())
     assert sent.sheets.keys() == load_gpus().sheets.keys()
+
+
+def test_a_name_of_thousands_of_digits_is_looked_up_at_once(gpus: Gpus) -> None:
+    with within(cpu_s=2):
+        assert gpus.names.find("h" + "1" * 5000 + "00-sxm5-80gb") is None
