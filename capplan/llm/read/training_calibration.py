@@ -3,7 +3,7 @@
 from typing import Any
 
 from capplan.core.records import NumberRange
-from capplan.llm.core.training.accuracy import TrainingCalibration, TrainingEvidence
+from capplan.llm.core.training.accuracy import TrainingCalibration, TrainingEvidence, Widths
 from capplan.specs.values import RecordFile
 
 
@@ -24,6 +24,7 @@ _CALIBRATION = RecordFile(
     what="a calibration of LLM training",
     version=2,
     usual_range=NumberRange(high=1e18, is_open=True),
+    ranges={Widths: {"memory_bytes": NumberRange(high=1e18)}},
     optional=(TrainingEvidence.MEASURED_HERE,),
     parsers={TrainingCalibration: {"peak_ratios": _ratios}},
     digits=4,
