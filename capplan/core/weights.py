@@ -65,12 +65,16 @@ _ALIASES = {
 }  # fmt: skip
 
 
+def sparse_hint(word: str) -> str:
+    """Return what to name instead of a sparse format of weights."""
+    return "2:4 sparsity is not modelled: name the format of the dense weights. " if "sparse" in word.lower() else ""
+
+
 def find_weight_format(name: str) -> WeightFormat:
     """Return a weight format by its name, in either case, with hyphens or underscores."""
     word = name.lower().replace("-", "_")
     found = WEIGHT_FORMATS.get(_ALIASES.get(word, word))
     if found is None:
-        sparse = "2:4 sparsity is not modelled: name the format of the dense weights. " if "sparse" in word else ""
-        hint = f"{sparse}Known: {', '.join(WEIGHT_FORMATS)}."
+        hint = f"{sparse_hint(word)}Known: {', '.join(WEIGHT_FORMATS)}."
         raise UnknownNameError("weight format", name, WEIGHT_FORMATS, hint=hint)
     return found

@@ -214,6 +214,9 @@ def test_quantised_weights_are_planned_beside_full_width(run: Run, net_trace: Pa
     refused = run("plan", net_trace, "--batch", "8", "--weights", "int4", "--activations", "fp8")
     assert refused.exit_code == 2
     assert "no kernel for int4 weights with fp8 activations" in refused.stderr
+    refused = run("plan", net_trace, "--batch", "8", "--weights", "sparse24")
+    assert refused.exit_code == 2
+    assert "2:4 sparsity is not modelled" in refused.stderr
 
 
 def test_ways_to_serve_a_week_are_compared_for_any_model(run: Run, net_trace: Path, tmp_path: Path) -> None:

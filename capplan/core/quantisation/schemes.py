@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from capplan.core.weights import sparse_hint
 from capplan.errors import UnknownNameError, UsageError
 
 
@@ -204,9 +205,8 @@ def find_scheme(weights: str | None, activations: str | None) -> Scheme | None:
         found = SCHEMES.get(_TORCHAO.get(weights, weights))
         if found is None:
             known = (*WEIGHTS, *SCHEMES, *_TORCHAO)
-            raise UnknownNameError(
-                "format of weights", weights, known, hint=f"Known: {', '.join((*WEIGHTS, *SCHEMES))}."
-            )
+            hint = f"{sparse_hint(weights)}Known: {', '.join((*WEIGHTS, *SCHEMES))}."
+            raise UnknownNameError("format of weights", weights, known, hint=hint)
         if activations is not None:
             raise UsageError(f"⟨weights⟩ {weights} says how activations are computed: drop ⟨activations⟩.")
         return found
