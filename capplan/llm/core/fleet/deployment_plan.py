@@ -13,6 +13,7 @@ from capplan.llm.core.fleet.disaggregated import DisaggregatedFit
 from capplan.llm.core.fleet.rented import machines_for, servers_of_replica
 from capplan.llm.core.fleet.token_load import TokenLoad
 from capplan.llm.core.serving.energy import ServingEnergy
+from capplan.llm.core.serving.evidence import is_known
 from capplan.llm.core.serving.load_curve import LoadPoint
 from capplan.llm.core.sharding import Sharding
 from capplan.llm.core.simulation.load_answer import LatencyLimits, LoadAnswer
@@ -281,14 +282,15 @@ class DeploymentPlan:
         return tuple(dict.fromkeys(rejection.gpu for rejection in self.rejections if rejection.gpu not in fitting))
 
 
-def rank_key(fit: DeploymentFit) -> tuple[bool, bool, float, int, int, float, str]:
-    """Return the order of deployments: with a price, measured before transferred, then by cost, size, fewer stages and
-    headroom.
+def rank_key(fit: DeploymentFit) -> tuple[bool, bool, float, int, int, bool, float, str]:
+    """Return the order of deployments: with a price, measured before transferred, then by cost, size, fewer stages, a
+    TTFT that is known, and headroom.
 
     The cost of a job is what it takes until it is done.
     """
     evidence = evidence_rank(cost=fit.cost_usd, is_weak=fit.is_transferred)
-    return *evidence, fit.gpus, fit.sharding.pipeline, -fit.max_rate_per_s * fit.replicas, fit.gpu
+    headroom = fit.max_rate_per_s * fit.replicas
+    return *evidence, fit.gpus, fit.sharding.pipeline, not is_known(fit.ttft_s), -headroom, fit.gpu
 
 
 def front(fits: tuple[DeploymentFit, ...]) -> tuple[DeploymentFit, ...]:
