@@ -110,7 +110,7 @@ def test_limits_that_nothing_meets_are_answered_with_reasons_and_exit_1(run: Run
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        ((*PLAN, "--rate", "0"), "--rate must be above 0"),
+        ((*PLAN, "--rate", "0"), "--rate must be at least 1e-9 requests per second"),
         ((*PLAN, "--prompts", "10"), "a job needs both --prompts and --within"),
         ((*PLAN, "--prompts", "10", "--within", "1h", "-c", "4"), "leave out --rate and --concurrency"),
         ((*PLAN, "--rate", "1", "--weights", "fp9"), "unknown weight format 'fp9'"),
