@@ -1,6 +1,6 @@
 """The number formats that weights are stored in, and the bits that each takes, its share of the scales included."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from capplan.errors import UnknownNameError
@@ -65,9 +65,10 @@ _ALIASES = {
 }  # fmt: skip
 
 
-def sparse_hint(word: str) -> str:
-    """Return what to name instead of a sparse format of weights."""
-    return "2:4 sparsity is not modelled: name the format of the dense weights. " if "sparse" in word.lower() else ""
+def unknown_format(what: str, name: str, shown: Collection[str], others: Collection[str] = ()) -> UnknownNameError:
+    """Return the refusal of a format of weights, with what to name instead of a sparse one."""
+    sparse = "2:4 sparsity is not modelled: name the format of the dense weights. " if "sparse" in name.lower() else ""
+    return UnknownNameError(what, name, (*shown, *others), hint=f"{sparse}Known: {', '.join(shown)}.")
 
 
 def find_weight_format(name: str) -> WeightFormat:
@@ -75,6 +76,5 @@ def find_weight_format(name: str) -> WeightFormat:
     word = name.lower().replace("-", "_")
     found = WEIGHT_FORMATS.get(_ALIASES.get(word, word))
     if found is None:
-        hint = f"{sparse_hint(word)}Known: {', '.join(WEIGHT_FORMATS)}."
-        raise UnknownNameError("weight format", name, WEIGHT_FORMATS, hint=hint)
+        raise unknown_format("weight format", name, WEIGHT_FORMATS)
     return found

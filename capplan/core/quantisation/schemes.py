@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from capplan.core.weights import sparse_hint
+from capplan.core.weights import unknown_format
 from capplan.errors import UnknownNameError, UsageError
 
 
@@ -204,9 +204,7 @@ def find_scheme(weights: str | None, activations: str | None) -> Scheme | None:
     if weights is not None and weights not in WEIGHTS:
         found = SCHEMES.get(_TORCHAO.get(weights, weights))
         if found is None:
-            known = (*WEIGHTS, *SCHEMES, *_TORCHAO)
-            hint = f"{sparse_hint(weights)}Known: {', '.join((*WEIGHTS, *SCHEMES))}."
-            raise UnknownNameError("format of weights", weights, known, hint=hint)
+            raise unknown_format("format of weights", weights, (*WEIGHTS, *SCHEMES), _TORCHAO)
         if activations is not None:
             raise UsageError(f"⟨weights⟩ {weights} says how activations are computed: drop ⟨activations⟩.")
         return found
