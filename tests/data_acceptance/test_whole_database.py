@@ -23,9 +23,11 @@ GPUS = load_gpus()
 PRICED = sorted(load_prices(GPUS).to_plan_with)
 INF = float("inf")
 EVERY_TENTH = catalogue_ids()[::10]
-SET_ASIDE_BYTES = {1: 2.5 * 2**30, 2: 1.0 * 2**30, 4: 1.0 * 2**30, 8: 1.0 * 2**30}
+ROUNDING_BYTES = 141 * 2**30 / 1000
+SET_ASIDE_BYTES = {1: 2.5 * 2**30, 2: 1.0 * 2**30, 4: 1.0 * 2**30, 8: 1.0 * 2**30 + ROUNDING_BYTES}
 """What an engine may set aside on each GPU of a group twice as large, by the smaller one's size: a second GPU brings
-communicators, all-reduce buffers and their CUDA graphs; SGLang's server_args.py reserves more by the group's size."""
+communicators, all-reduce buffers and their CUDA graphs; SGLang's server_args.py reserves
+128 MiB for each GPU of the group, as a share of the H200's memory that it rounds to a thousandth."""
 
 
 def stage(model: str, engine: str, gpus: int) -> StageMemory | None:
