@@ -6,7 +6,7 @@ import pytest
 
 from capplan.serve.planning.answer import answer
 from capplan.serve.planning.data import Data, prepared
-from capplan.serve.planning.messages import Refusal, Reply, Task, TracesNeeded
+from capplan.serve.planning.messages import Refusal, Reply, Task
 from capplan.serve.settings import Settings
 from capplan.verbs.llm.memory import LlmMemoryQuestion
 from capplan.verbs.plan import PlanQuestion
@@ -48,13 +48,13 @@ def test_where_they_are_allowed_served_models_are_answered(outcomes, hub):
 
 def test_where_they_are_allowed_models_of_pytorch_are_traced_from_their_configuration(outcomes, hub):
     found = outcomes(PlanQuestion(model="google/small-bert", gpus=("l4",)), allows_hub=True)
-    assert isinstance(found, TracesNeeded)
-    job = found.jobs[0]
+    assert isinstance(found, tuple)
+    job = found[0]
     assert job.request.words.startswith("hf:small-bert+")
     assert json.loads(job.content)["hidden_size"] == 64
     found = outcomes(PlanQuestion(model="me/cats-resnet", gpus=("l4",)), allows_hub=True)
-    assert isinstance(found, TracesNeeded)
-    request = found.jobs[0].request
+    assert isinstance(found, tuple)
+    request = found[0].request
     assert (request.words, request.arg, request.input_size) == ("timm:resnet18", ("num_classes=2",), "3x96x96")
 
 
