@@ -75,9 +75,23 @@ def answer_estimate(question: EstimateQuestion, context: Context) -> "EstimateAn
         TraceError: the model could not be traced.
         MissingRecordingError: a trace lacks the recording of this precision, layout or mode.
     """
+    from capplan.app.pipelines.diffusers import names_pipeline
+
+    if not context.names_gpus(question) and not question.price_filters():
+        raise UsageError(
+            "estimate needs GPUs, such as ⟨gpu⟩ l4 or ⟨gpu⟩ t4,l4; `capplan plan` answers for all of them."
+        )
+    if question.batches is not None and question.batches.choice is not BatchChoice.LISTED:
+        raise UsageError("estimate needs batches, such as ⟨batch⟩ 1..1024; `capplan plan` finds the largest that fits.")
+    if names_pipeline(question.model):
+        return _pipeline_estimate(question, context)
+    question.refuse_pipeline_options(question.model)
+    return _model_estimate(question, context)
+
+
+def _model_estimate(question: EstimateQuestion, context: Context) -> "EstimateAnswer":
     from capplan.app.gpu_choice import find_priced_gpus
     from capplan.app.models import open_model
-    from capplan.app.pipelines.diffusers import names_pipeline
     from capplan.core.gpus.prices import cheapest_offers
     from capplan.core.latency.advice import compared_configurations, compared_workloads
     from capplan.core.plan.estimate import (
@@ -90,19 +104,10 @@ def answer_estimate(question: EstimateQuestion, context: Context) -> "EstimateAn
     )
     from capplan.specs.calibration import load_calibration
 
-    filters = question.price_filters()
-    if not context.names_gpus(question) and not filters:
-        raise UsageError(
-            "estimate needs GPUs, such as ⟨gpu⟩ l4 or ⟨gpu⟩ t4,l4; `capplan plan` answers for all of them."
-        )
-    if question.batches is not None and question.batches.choice is not BatchChoice.LISTED:
-        raise UsageError("estimate needs batches, such as ⟨batch⟩ 1..1024; `capplan plan` finds the largest that fits.")
-    if names_pipeline(question.model):
-        return _pipeline_estimate(question, context)
-    question.refuse_pipeline_options(question.model)
     source = context.model(question)
     workload, law = question.workload(question.default_precision()), question.power_law()
-    gpus, rates = find_priced_gpus(context.gpus(question), filters), load_calibration(question.calibration)
+    gpus = find_priced_gpus(context.gpus(question), question.price_filters())
+    rates = load_calibration(question.calibration)
     model = open_model(source, feedback=context.feedback)
     batches = sorted(set(question.batches.sizes)) if question.batches else _usual_batches(model, workload.configuration)
     steps = [

@@ -1,6 +1,6 @@
 """Find the pipeline that words name, and make one of the components of a diffusers pipeline."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -53,36 +53,38 @@ def diffusers_pipeline(words: str) -> Pipeline:
     }
     if known.tokens:
         derived["image_tokens"] = known.tokens[0]
-    together = guidance == "together"
-    steps = {name: "steps"}
-    if f"{name}_2" in index.components:  # of the same size, for the steps with less noise: how many changes no time
-        steps = {name: "(steps - steps // 2)", f"{name}_2": "(steps // 2)"}
-    denoisers = (
-        Part(
-            name=denoiser,
-            model=f"{PREFIX}{index.name}/{denoiser}",
-            inputs=_denoiser_inputs(known, config, index.options),
-            times=count if together else f"{count} * passes",
-            samples="passes" if together else "1",
-            kind=PartKind.DENOISER,
-            after=tuple(encoders),
-            tokens=("image_tokens", known.joint) if known.tokens else (),
-            quantises=True,
-        )
-        for denoiser, count in steps.items()
-    )
     return Pipeline(
         name=f"{PREFIX}{index.name}",
         item="video" if "frames" in parameters else "image",
         parts=(
             *(_text_encoder(index, *named) for named in zip(encoders, templates, strict=False)),
-            *denoisers,
+            *_denoisers(index, known, encoders, is_together=guidance == "together"),
             vae.part,
         ),
         parameters=parameters,
         derived=derived,
         precision=Precision.FP16 if name == "unet" else Precision.BF16,
     )
+
+
+def _denoisers(index: DiffusersIndex, known: Denoiser, encoders: list[str], *, is_together: bool) -> Iterator[Part]:
+    """Yield the denoiser; or two of the same size that share the steps, the second for those with less noise."""
+    name = index.denoiser
+    steps = {name: "steps"}
+    if f"{name}_2" in index.components:  # how they share the steps changes no time
+        steps = {name: "(steps - steps // 2)", f"{name}_2": "(steps // 2)"}
+    for denoiser, count in steps.items():
+        yield Part(
+            name=denoiser,
+            model=f"{PREFIX}{index.name}/{denoiser}",
+            inputs=_denoiser_inputs(known, index.components[name], index.options),
+            times=count if is_together else f"{count} * passes",
+            samples="passes" if is_together else "1",
+            kind=PartKind.DENOISER,
+            after=tuple(encoders),
+            tokens=("image_tokens", known.joint) if known.tokens else (),
+            quantises=True,
+        )
 
 
 def _largest(value: Any) -> int:
