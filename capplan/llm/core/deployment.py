@@ -12,7 +12,7 @@ from capplan.llm.core.architecture import Architecture
 from capplan.llm.core.drafting import draft_model
 from capplan.llm.core.engines import LlmMemoryConstants, version_of
 from capplan.llm.core.kv import kv_element_bytes, state_element_bytes
-from capplan.llm.core.memory import StageMemory
+from capplan.llm.core.memory import StageMemory, ngram_notes
 from capplan.llm.core.memory_answer import StatedDeployment, default_kv, held_memory, with_fitted_offload
 from capplan.llm.core.model_query import LanguageModel
 from capplan.llm.core.quantisation import Quantisation
@@ -212,7 +212,10 @@ def build_deployment(
         drafter=None if drafting is None else kernels(drafting.architecture, drafting.quantisation, drafting.sharding),
         sequences_that_fit=lambda tokens: float(memory.sequences(max(1, round(tokens)))),
         stage=memory.tightest,
-        notes=constants.support.notes(gpu, engine, stored, version=version_of(words.version)),
+        notes=(
+            *constants.support.notes(gpu, engine, stored, version=version_of(words.version)),
+            *ngram_notes(memory),
+        ),
         is_official=constants.support.is_official(gpu, engine),
     )
 

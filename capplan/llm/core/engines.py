@@ -147,7 +147,7 @@ def vllm_step_limits(gpu_id: str, *, total_bytes: float) -> tuple[int, int]:
     return (8192, 1024) if total_bytes >= 70 * (1 << 30) and not gpu_id.startswith("a100") else (2048, 256)
 
 
-def step_tokens(engine: Engine, gpu_id: str, *, total_bytes: float, data: int) -> int:
+def step_tokens(engine: Engine, gpu_id: str, *, total_bytes: float, data: int, larger_steps: bool = False) -> int:
     """Return the most tokens that one rank computes in a step by an engine's default.
 
     TensorRT-LLM's max_num_tokens (`BuildConfig` of 1.0) and llama-server's batch are the same on every GPU.
@@ -156,7 +156,7 @@ def step_tokens(engine: Engine, gpu_id: str, *, total_bytes: float, data: int) -
         case Engine.VLLM:
             return vllm_step_limits(gpu_id, total_bytes=total_bytes)[0]
         case Engine.SGLANG:
-            return ceil(sglang_chunk_tokens(total_bytes) / data)
+            return ceil(sglang_chunk_tokens(total_bytes, larger_steps=larger_steps) / data)
         case Engine.TRTLLM:
             return 8192
         case Engine.LLAMACPP:

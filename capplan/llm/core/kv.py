@@ -257,7 +257,7 @@ class SplitPool:
     window_share: float = WINDOW_SHARE
 
     @cached_property
-    def _windowed_share(self) -> float:
+    def windowed_share(self) -> float:
         """Return the share of the tokens for which layers with a window have room: all of them where no others are."""
         keep_all = any(layer.token_bytes and layer.window is None for layer in self.cache.layers)
         return self.window_share if keep_all else 1.0
@@ -266,15 +266,15 @@ class SplitPool:
         """Return the tokens of layers without a window, as SGLang logs them (`max_total_num_tokens`)."""
         share = 1 / (1 + STATE_SHARE) if self.cache.state_bytes else 1.0
         windowed = sum(layer.token_bytes for layer in self.cache.layers if layer.window is not None)
-        cell = self.cache.bytes_per_token - windowed * (1 - self._windowed_share)
+        cell = self.cache.bytes_per_token - windowed * (1 - self.windowed_share)
         return floor(pool_bytes * share / cell / self.block) * self.block
 
     def sequences(self, pool_bytes: float, tokens: int) -> int:
         """Return how many sequences of a length find room in every pool."""
         held = self.tokens(pool_bytes)
-        found = held // max(1, tokens) if self._windowed_share < 1 or not self.cache.windows else held
+        found = held // max(1, tokens) if self.windowed_share < 1 or not self.cache.windows else held
         if self.cache.windows:
-            found = min(found, int(held * self._windowed_share) // max(1, min(tokens, max(self.cache.windows))))
+            found = min(found, int(held * self.windowed_share) // max(1, min(tokens, max(self.cache.windows))))
         if self.cache.state_bytes:
             states = pool_bytes * STATE_SHARE / (1 + STATE_SHARE) / self.cache.state_bytes
             found = min(found, floor(states) // STATE_SLOTS)

@@ -115,12 +115,13 @@ class StageMemory:
             return 0
         if self.paged:
             return PagedPool(self.cache, self.block_tokens).tokens(self.pool_bytes, length=self.stated_length)
-        if self._split is not None:
-            return self._split.tokens(self.pool_bytes)
+        if self.split is not None:
+            return self.split.tokens(self.pool_bytes)
         return uniform_tokens(self.cache, self.pool_bytes, block=self.block_tokens)
 
     @property
-    def _split(self) -> SplitPool | None:
+    def split(self) -> SplitPool | None:
+        """Return the pool as SGLang cuts it by kinds of layer; None where it does not."""
         if self.window_share is None or not (self.cache.windows or self.cache.state_bytes):
             return None
         return SplitPool(self.cache, self.block_tokens, self.window_share) if self.cache.bytes_per_token else None
@@ -141,8 +142,8 @@ class StageMemory:
         if self.paged and self.cache.bytes_per_token:
             pages = PagedPool(self.cache, self.block_tokens)
             return pages.pages(self.pool_bytes) // pages.sequence_pages(tokens)
-        if self._split is not None:
-            return self._split.sequences(self.pool_bytes, tokens)
+        if self.split is not None:
+            return self.split.sequences(self.pool_bytes, tokens)
         return floor(self.pool_bytes / self.cache.sequence_bytes(tokens, block=self.block_tokens))
 
 
@@ -176,6 +177,16 @@ class ServingMemory:
 
     def longest(self, limit: int) -> int:
         return largest_true(lambda tokens: self.sequences(tokens) > 0, 0, limit + 1)
+
+
+def ngram_notes(memory: ServingMemory) -> tuple[str, ...]:
+    """Return what tables of n-grams ask of a replica's hosts; nothing where they lie on the GPUs."""
+    sharding = memory.deployment.sharding
+    held = sum(stage.host_bytes for stage in memory.stages) * sharding.tensor
+    if sharding.offload is not None or not held:
+        return ()
+    size = f"{held / 2**30:.0f} GiB of pinned memory"
+    return (f"the host needs {size} for tables of n-grams, of which a token reads a few rows, which is not timed",)
 
 
 def _tokens_or_pool(stage: StageMemory) -> float:

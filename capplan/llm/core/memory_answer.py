@@ -21,7 +21,7 @@ from capplan.llm.core.engines import (
 )
 from capplan.llm.core.kv import STATE_SHARE, STATE_SLOTS, kv_element_bytes, state_element_bytes
 from capplan.llm.core.layers import Attention, GatedDeltaNet, LatentAttention, ShortConv
-from capplan.llm.core.memory import Deployment, ServingMemory, StageMemory, divide_memory
+from capplan.llm.core.memory import Deployment, ServingMemory, StageMemory, divide_memory, ngram_notes
 from capplan.llm.core.model_query import LanguageModel
 from capplan.llm.core.quantisation import Quantisation, half_note
 from capplan.llm.core.serving.asked import Drafter
@@ -281,7 +281,8 @@ _EARLY_STEP = 2048, 256
 def _step_limits(request: StatedDeployment, facts: ReleaseFacts, length: int) -> tuple[int, int]:
     """Return the tokens and sequences of a step by default."""
     total_bytes = request.gpu.expected_usable_bytes
-    tokens = step_tokens(request.engine, request.gpu.id, total_bytes=total_bytes, data=request.sharding.data)
+    data, larger = request.sharding.data, facts.larger_steps
+    tokens = step_tokens(request.engine, request.gpu.id, total_bytes=total_bytes, data=data, larger_steps=larger)
     if facts.whole_prompts:
         tokens, sequences = _EARLY_STEP
         return (max(tokens, length) if length <= _CUT_ABOVE else tokens), sequences
@@ -408,9 +409,7 @@ def _notes(request: StatedDeployment, memory: ServingMemory, kv: str, length: in
     yield from _sharding_notes(request)
     if sharding.offload is not None:
         yield from _offload_notes(architecture, sharding, stage)
-    elif stage.host_bytes:
-        size = stage.host_bytes * sharding.tensor / 2**30
-        yield f"the host needs {size:.0f} GiB of pinned memory for tables of n-grams, of which a token reads a few rows"
+    yield from ngram_notes(memory)
     kept = host_cache(
         request.kv_offload_bytes, token_bytes=stage.cache.bytes_per_token, sharding=sharding, gpu=request.gpu
     )
@@ -464,9 +463,10 @@ def _cache_notes(request: StatedDeployment, memory: ServingMemory, length: int) 
                 f"{blocks:,} blocks hold such states, one for each sequence, so that vLLM stops at its {most:,} "
                 f"sequences: state ⟨max-num-seqs⟩ {blocks}"
             )
-    if stage.window_share is not None and stage.cache.windows:
-        yield f"layers with a window have room for {stage.window_share:g} of the tokens (--swa-full-tokens-ratio)"
-    if stage.window_share is not None and stage.cache.state_bytes:
+    if stage.split is not None and stage.split.windowed_share < 1:
+        share = stage.split.windowed_share
+        yield f"layers with a window have room for {share:g} of the tokens (--swa-full-tokens-ratio)"
+    if stage.split is not None and stage.cache.state_bytes:
         yield (
             f"states take {STATE_SHARE:g} of the bytes of tokens (--mamba-full-memory-ratio), {STATE_SLOTS} slots for "
             "each sequence"

@@ -190,9 +190,6 @@ def _notes(
     if waiting:
         found.append(f"From {waiting[0]} clients on, requests wait for memory: {points[-1].running:.0f} sequences fit.")
     host = deployment.machine.host
-    if host is None and deployment.stage.host_bytes:
-        size = deployment.stage.host_bytes * deployment.words.sharding.tensor / 2**30
-        found.append(f"Tables of n-grams lie in {size:.0f} GiB of pinned host memory; reading them is not timed.")
     if host is not None:
         found.append(
             f"{deployment.stage.host_bytes / 2**30:.1f} GiB of weights lie in host memory, read by {host.id} at "
