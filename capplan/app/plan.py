@@ -55,13 +55,17 @@ class PlanTerms:
     measured: tuple[Measurement, ...] = ()
 
     def times_s(self, facts: ModelFacts) -> dict[str, dict[int, Interval]]:
-        """Return what a model took as it was measured under these conditions, by GPU and batch. [s]"""
+        """Return what a model took in this precision, framework and layout, and under a power limit that is asked for.
+
+        By GPU and batch. [s]
+        """
         found: dict[str, dict[int, Interval]] = defaultdict(dict)
-        work = self.workload
+        work, capped_w = self.workload, self.power_law.cap_w if self.power_law else None
         asked = MeasuredWorkload(batch=1, precision=work.precision, framework=work.framework, layout=work.layout)
         for point in self.measured if work.training is None else ():
             size, seen = "x".join(map(str, point.model.input_size)), point.latency
             is_same = (point.model.name, size) == (facts.name, facts.input.size.split()[0])
+            is_same &= capped_w in (None, point.device.power_limit_w)
             if point.device.gpu and is_same and replace(point.workload, batch=1) == asked:
                 time_s = Interval(low=seen.minimum, expected=seen.median, high=max(seen.median, seen.p95))
                 found[point.device.gpu][point.workload.batch] = time_s

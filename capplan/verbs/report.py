@@ -145,16 +145,15 @@ def answer_report(question: ReportQuestion, context: Context) -> "Report":
         TraceError: a model could not be traced.
     """
     from capplan.app.gpu_choice import PriceFilters, find_gpus
-    from capplan.app.plan import PlanTerms
     from capplan.app.procurement.build import write_report
     from capplan.app.procurement.constraints import admitted_gpus, admitting
     from capplan.app.procurement.wait import asked_wait
     from capplan.app.sweep.results import with_swept_models
-    from capplan.core.plan.types import Limits
-    from capplan.specs.fitted import load_power_law
     from capplan.specs.load import LoadFile, NamedLoad, demand_without_load, read_load_file
     from capplan.verbs.pipelines import pipeline_request
 
+    if question.states_start and not question.compare_ways:
+        raise UsageError("how a replica starts is for ⟨compare-ways⟩; add it.")
     if question.batches.choice is not BatchChoice.LISTED:
         raise UsageError("a report compares listed batches; write ⟨batch⟩ 32 or 1..256.")
     load = question.load
@@ -165,14 +164,7 @@ def answer_report(question: ReportQuestion, context: Context) -> "Report":
     models, asked_gpus = with_swept_models(
         [_source(words, question, context) for words in named], context.gpus(question), allow_code=question.allow_code
     )
-    sizes = question.batches.sizes  # with every power of two below, so that batches between can be interpolated
-    powers = {2**power for power in range(max(sizes).bit_length())}
-    terms = PlanTerms(
-        batches=Batches(choice=BatchChoice.LISTED, sizes=tuple(sorted(powers | set(sizes)))),
-        workload=question.workload(question.default_precision()),
-        limits=Limits(utilization_fraction=question.utilization_fraction),
-        power_law=load_power_law(),
-    )
+    terms = _terms(question)
     constraints, feedback = question.stated_constraints(), context.feedback
     pipeline, local = pipeline_request(question, context, terms.workload), question.local_currency()
     alone = NamedLoad(name="", model=None, demand=demand_without_load())
@@ -183,9 +175,7 @@ def answer_report(question: ReportQuestion, context: Context) -> "Report":
     filters = PriceFilters(only_priced=question.priced, max_usd_per_hour=question.max_usd_per_hour)
     gpus = admitted_gpus(known, prices, stated, filters)
     wait_for = asked_wait(question.wait_for, known.known) if question.wait_for is not None else None
-    planned_gpus = gpus.chosen
-    if wait_for is not None and wait_for.gpu.id not in {gpu.id for gpu in planned_gpus}:
-        planned_gpus = (*planned_gpus, wait_for.gpu)
+    planned_gpus = tuple({gpu.id: gpu for gpu in (*gpus.chosen, *([wait_for.gpu] if wait_for else []))}.values())
     sources = _with_models(stated, models, folder=load.parent if load else Path(), allow_code=question.allow_code)
     of_pipelines = pipeline.settings or pipeline.part_settings or pipeline.offload
     if of_pipelines and not any(_is_pipeline(source) for _, source in sources):
@@ -203,6 +193,22 @@ def answer_report(question: ReportQuestion, context: Context) -> "Report":
     )
     with feedback.progress("working out the report"):
         return write_report(planned, stated, gpus=known.known, prices=prices, circumstances=circumstances)
+
+
+def _terms(question: ReportQuestion) -> "PlanTerms":
+    """Return how the models are planned: every power of two below, so that batches between can be interpolated."""
+    from capplan.app.plan import PlanTerms
+    from capplan.core.plan.types import Limits
+    from capplan.specs.fitted import load_power_law
+
+    sizes = question.batches.sizes
+    powers = {2**power for power in range(max(sizes).bit_length())}
+    return PlanTerms(
+        batches=Batches(choice=BatchChoice.LISTED, sizes=tuple(sorted(powers | set(sizes)))),
+        workload=question.workload(question.default_precision()),
+        limits=Limits(utilization_fraction=question.utilization_fraction),
+        power_law=load_power_law(),
+    )
 
 
 def _known_prices(question: ReportQuestion, gpus: "GpuChoice", stated: "LoadFile", load: Path | None) -> "Prices":
@@ -283,14 +289,9 @@ def _is_pipeline(source: "ModelSource") -> "TypeGuard[ModelRequest]":
 
 
 def _plans_of(
-    source: "ModelSource",
-    terms: "PlanTerms",
-    gpus: "Sequence[GpuSpec]",
-    *,
-    pipeline: "PipelineRequest",
-    narrows: bool,
-    feedback: "Feedback",
-) -> "list[PlanDocument]":
+    source: "ModelSource", terms: "PlanTerms", gpus: "Sequence[GpuSpec]", *, pipeline: "PipelineRequest",
+    narrows: bool, feedback: "Feedback",
+) -> "list[PlanDocument]":  # fmt: skip
     """Return a model's plans, from a file that `capplan plan` saved or by planning it."""
     import msgspec
 
@@ -323,12 +324,9 @@ def _plans_of(
 
 
 def _plan(
-    source: "ModelSource",
-    terms: "PlanTerms",
-    gpus: "tuple[GpuSpec, ...]",
-    pipeline: "PipelineRequest",
+    source: "ModelSource", terms: "PlanTerms", gpus: "tuple[GpuSpec, ...]", pipeline: "PipelineRequest",
     feedback: "Feedback",
-) -> "PlanDocument":
+) -> "PlanDocument":  # fmt: skip
     from capplan.app.gpu_choice import GpuRequest
     from capplan.app.models import open_model
     from capplan.app.pipelines.answer import OpenedPipeline
@@ -371,12 +369,9 @@ def _read_measured(path: Path) -> "list[Measured]":
 
 
 def _circumstances(
-    question: ReportQuestion,
-    plans: "Sequence[PlanDocument]",
-    load: Path | None,
-    local: "LocalCurrency | None",
+    question: ReportQuestion, plans: "Sequence[PlanDocument]", load: Path | None, local: "LocalCurrency | None",
     context: Context,
-) -> "Circumstances":
+) -> "Circumstances":  # fmt: skip
     from capplan.app.procurement.build import Circumstances
     from capplan.clock import moment
     from capplan.specs.fitted import load_power_law, load_price_drift

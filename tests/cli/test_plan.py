@@ -281,3 +281,4 @@ def test_a_plan_says_measured_of_a_model_that_was_timed_on_the_gpu(
     monkeypatch.setenv("CAPPLAN_MEASURED", str(tmp_path))  # the folder of a team
     assert planned()["latency_s"] == own["latency_s"]
     assert planned("--precision", "fp16")["latency_s"]["expected"] != pytest.approx(0.0102)
+    assert planned("--power-limit", "40W")["evidence"] != "measured"  # the run had no such limit

@@ -81,6 +81,7 @@ def test_ways_to_serve_the_hours_of_a_service_are_a_section(run: Run, tmp_path: 
 
 
 def test_ways_need_a_service_and_a_model(run: Run, plan: Path) -> None:
+    assert "--compare-ways" in run("report", plan, "--load", SERVICE, "--provision", "90s").stderr
     result = run("report", plan, "--load", SERVICE, "--compare-ways")
     assert result.exit_code == 2
     assert "whose model is named, not of a saved plan" in result.stderr

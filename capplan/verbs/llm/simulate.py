@@ -17,7 +17,6 @@ from capplan.verbs.llm.fields import (
     Word,
 )
 from capplan.verbs.llm.scale import ScaledReplicaFields, ScalerFields, follow_week
-from capplan.verbs.llm.ways import MachineStartFields
 from capplan.verbs.statement.contract import Context, Effort, Verb, drawn_by, laid_out_by
 from capplan.verbs.statement.fields import from_fields, picture_file
 from capplan.verbs.statement.options import HERE, After, Option
@@ -129,8 +128,8 @@ class LlmSimulateQuestion(
 
     def check_scaling(self) -> None:
         """Refuse how a fleet scales where no load of a week is stated that it would follow."""
-        beside = [*fields(ScalerFields), *fields(MachineStartFields)]
-        if not self.states_week and any(getattr(self, field.name) != field.default for field in beside):
+        scales = any(getattr(self, field.name) != field.default for field in fields(ScalerFields))
+        if not self.states_week and (scales or self.states_start):
             raise UsageError(
                 "starts and scaling are of a fleet that follows a week: state it by ⟨week⟩ or ⟨requests-per-day⟩."
             )

@@ -1,7 +1,7 @@
 """Four ways to serve the load of a week, as questions about any model ask for them."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -106,6 +106,11 @@ class MachineStartFields:
         ),
     ] = None  # fmt: skip
 
+    @property
+    def states_start(self) -> bool:
+        """Return True if anything is stated of how a replica starts."""
+        return any(getattr(self, field.name) != field.default for field in fields(MachineStartFields))
+
     def surroundings(self, *, is_eager: bool = False) -> "Surroundings":
         """Return what stands around the engine that starts."""
         from capplan.core.numbers import Interval
@@ -152,8 +157,8 @@ class WaysFields(StatedWeekFields, MachineStartFields):
         """
         from capplan.core.scaling.load import HOURS_PER_WEEK, WeekLoad
 
-        if not self.compare_ways and (self.states_week or self.plot is not None):
-            raise UsageError("the load of a week and its chart are for ⟨compare-ways⟩; add it.")
+        if not self.compare_ways and (self.states_week or self.states_start or self.plot is not None):
+            raise UsageError("the load of a week, how a replica starts and a chart are for ⟨compare-ways⟩; add it.")
         if self.compare_ways and rate_per_s is not None and not self.states_week:
             return WeekLoad(hourly_per_s=(rate_per_s,) * HOURS_PER_WEEK)
         return self.week_load() if self.compare_ways else None
