@@ -79,17 +79,19 @@ def served_load(plan: DeploymentPlan, *, growth_fraction: float, week: tuple[flo
     )
 
 
-def served_demand(load: Load, *, years: int, constraints: Constraints) -> ReportLoad:
+def served_demand(load: Load, *, years: int, constraints: Constraints, states_runs: bool) -> ReportLoad:
     """Return a load with the assumptions about money, without those about hosts, which serving does not count."""
+    fitted = {} if states_runs else {"runs_per_year": ("derived", "as many as fit into a year")}
     plain = demand_without_load()
     runs = (load_defaults("job")["runs_per_year"],) if isinstance(load, Job) else ()
     kept = (each for each in plain.assumptions if each.key not in ("cpu_ms_per_sample", "cpu_cores_per_gpu"))
     own = {"years": float(years), "runs_per_year": load.runs_per_year if isinstance(load, Job) else None}
     stated = tuple(
-        replace(each, value=value, low=value, high=value, basis="yours", source="the load")
+        replace(each, value=value, low=value, high=value, basis=basis, source=source)
         if (value := own.get(each.key)) is not None and each.value != value
         else each
         for each in (*runs, *kept)
+        for basis, source in [fitted.get(each.key, ("yours", "the load"))]
     )
     return replace(
         plain, load=load, money=replace(plain.money, years=years), assumptions=stated, constraints=constraints

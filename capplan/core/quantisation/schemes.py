@@ -59,7 +59,7 @@ class Scheme:
         only: Patterns of module names that are quantised; empty for all.
         passes: How many kernels widen a weight one after the other, the later ones over its wide copy. FLUX.1-dev at
             50 steps on an H100 takes 12 s in bf16, 15 s with torchao's 8 bits and Q8_0, 23 s with Q4_1
-            (huggingface.co/datasets/derekl35/diffusers-quantization-benchmarks, read 2026-11-28).
+            (huggingface.co/datasets/derekl35/diffusers-quantization-benchmarks, read 2026-11-28): chosen to meet them.
         covers_experts: Weights of experts (three dimensions) are quantised, too.
     """
 
@@ -168,7 +168,7 @@ SCHEMES: Mapping[str, Scheme] = _named(
 )  # fmt: skip
 """Schemes by name: torchao's configurations, and the methods of quantised checkpoints."""
 
-_TORCHAO: Mapping[str, str] = {
+_OTHER_NAMES: Mapping[str, str] = {
     "Int8WeightOnlyConfig": "int8_weight_only",
     "Int8DynamicActivationInt8WeightConfig": "int8_dynamic",
     "Int4WeightOnlyConfig": "int4_weight_only",
@@ -202,9 +202,9 @@ def find_scheme(weights: str | None, activations: str | None) -> Scheme | None:
     if activations is not None and activations not in ACTIVATIONS:
         raise UnknownNameError("format of activations", activations, ACTIVATIONS, hint="Known: int8, fp8.")
     if weights is not None and weights not in WEIGHTS:
-        found = SCHEMES.get(_TORCHAO.get(weights, weights))
+        found = SCHEMES.get(_OTHER_NAMES.get(weights, weights))
         if found is None:
-            raise unknown_format("format of weights", weights, (*WEIGHTS, *SCHEMES), _TORCHAO)
+            raise unknown_format("format of weights", weights, (*WEIGHTS, *SCHEMES), _OTHER_NAMES)
         if activations is not None:
             raise UsageError(f"⟨weights⟩ {weights} says how activations are computed: drop ⟨activations⟩.")
         return found

@@ -240,7 +240,7 @@ class EngineSupport:
         if found is None:
             on = {name for row in rows for name in row.on}
             names = ", ".join(dict.fromkeys(words for name, words in self.hardware.items() if name in on))
-            return f"{engine.value} has no kernels of {attention} attention for {self._shown(gpu)}, but for {names}"
+            return f"{engine.value} has no kernels of {attention} attention for {self._shown(gpu)}, only for {names}"
         if found.since is not None and _is_before(version, found.since):
             first = f"from version {_dotted(found.since)} on, not in {_dotted(version or ())}"
             return f"{engine.value} has kernels of {attention} attention for {self._shown(gpu)} {first}"

@@ -268,20 +268,16 @@ def served_case(
     constraints = laid_over(buyer.admitted, named)
     standards = Standards(certain_fits=frozenset(), today=today(), constraints=constraints, drift=load_price_drift())
     load = allowing_named_spot(replace(load, allow_spot=buyer.allow_spot), constraints)
-    demand = served_demand(load, years=question.years, constraints=constraints)
+    states_runs = question.runs_per_year is not None
+    demand = served_demand(load, years=question.years, constraints=constraints, states_runs=states_runs)
     demand = at_place(demand, load_providers().countries_in(sorted(constraints.allow.regions)))
     return ServedCase(search=search, plan=plan, demand=demand, prices=prices, standards=standards, power_law=law)
 
 
 def _fleet_money(
-    fit: "DeploymentFit",
-    gpu: "GpuSpec",
-    case: "ServedCase",
-    question: MoneyFields,
-    *,
-    energy: "ServingEnergy | None",
-    cached_fraction: float,
-) -> "FleetMoney":
+    fit: "DeploymentFit", gpu: "GpuSpec", case: "ServedCase", question: MoneyFields, *,
+    energy: "ServingEnergy | None", cached_fraction: float,
+) -> "FleetMoney":  # fmt: skip
     """Return what a deployment costs by every term, over the years."""
     from capplan.core.economics.cost import CardDraw
     from capplan.core.serving.load import levels_of

@@ -87,7 +87,7 @@ class LlmPlanQuestion(
     runs_per_year: Annotated[
         float | None,
         Meta(gt=0, le=1e6),
-        Option(help="Runs of the job a year, which its cost is counted for; 365 by default.", metavar="N"),
+        Option(help="Runs of the job a year, for its cost; 365 by default, or as many as fit into it.", metavar="N"),
     ] = None
     users: Annotated[
         int | None,
@@ -167,5 +167,5 @@ class LlmPlanQuestion(
 
         found = RUNNING.fullmatch(self.running or "")
         if found is None or not int(found[1]):
-            raise UsageError(f'⟨running⟩ is a number and a GPU, such as "6 x h100-sxm5-80gb", not {self.running!r}.')
+            raise UsageError(f'⟨running⟩ {self.running!r}: write such as "6 x h100-sxm5-80gb", or "… at 2.10" USD/h.')
         return int(found[1]), found[2], float(found[3]) if found[3] else None

@@ -494,6 +494,22 @@ def test_a_nightly_batch_costs_the_hours_in_which_it_runs(run: Run, tmp_path: Pa
     assert [usd for _, usd in standing["points"]] == sorted(usd for _, usd in standing["points"])
 
 
+@pytest.mark.parametrize(
+    "load",
+    [
+        ("-c", "4", "--turns", "4", "--turn-period", "30s", "--input-len", "200"),
+        ("--prompts", "1000000", "--within", "400d"),  # longer than a year, so that one run is counted
+    ],
+)
+def test_every_form_of_a_load_is_answered(run: Run, load: tuple[str, ...]) -> None:
+    assert json.loads(run(*ONE_GPU, *load, "--json").stdout)["recommended"]["replicas"] == 1
+
+
+@pytest.mark.parametrize("words", ["8x h100 at $2.5", "8 x h100 at 2,5", "0 x h100"])
+def test_a_price_that_cannot_be_read_is_no_part_of_a_name(run: Run, words: str) -> None:
+    assert "write such as" in run(*ONE_GPU, "--rate", "1", "--running", words).stderr
+
+
 def test_a_simulated_replica_is_one_of_the_fleet_that_follows_the_week(run: Run) -> None:
     asked = ("--gpu", "h100-sxm5-80gb", "--requests-per-day", "200000", "--max-ttft", "5s", "--scaler", "hpa")
     found = json.loads(run(*SIMULATE, *asked[2:], "--json").stdout)

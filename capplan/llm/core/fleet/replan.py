@@ -7,7 +7,7 @@ from difflib import unified_diff
 
 from capplan.llm.core.fleet.deployment_plan import DeploymentFit
 
-RUNNING = re.compile(r"\s*(\d{1,6})\s*[x×*]\s*(\S.*?)(?:\s+at\s+(\d{1,6}(?:\.\d{1,6})?)(?:\s*USD)?)?\s*")
+RUNNING = re.compile(r"\s*(\d{1,6})\s*[x×*]\s*(\S(?:(?!\s+at\s).)*?)(?:\s+at\s+(\d{1,6}(?:\.\d{1,6})?)(?:\s*USD)?)?\s*")
 _DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 
 

@@ -32,8 +32,8 @@ class BatchJob:
 
     @property
     def runs_per_year(self) -> float:
-        """Return how often the job is paid for: as stated, else every night or one after another."""
-        return self.stated_runs_per_year or min(365.0, 366 * SECONDS["d"] // self.within_s)
+        """Return how often the job is paid for: as stated, else every night or one after another, at least once."""
+        return self.stated_runs_per_year or max(1.0, min(365.0, 366 * SECONDS["d"] // self.within_s))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -74,7 +74,7 @@ def _hits(load: TokenLoad, best: DeploymentFit) -> float:
     They come at the replica's rate; the middle half of them counts, while as many begin as end.
     """
     assert load.sessions is not None
-    rate_per_s = (load.rate_per_s or 0.0) / best.needed
+    rate_per_s = best.rate_per_s / best.needed
     message = replace(load.lengths, input_len=load.input_len - load.prefix_len, prefix_fraction=0.0, input_cv=0.0)
     wanted = 4 * load.sessions.turns * (1 + int(rate_per_s * load.sessions.period_s))
     drawn = session_arrivals(

@@ -398,7 +398,7 @@ def _expert_rows(
     """Return the rows that reach the experts of one GPU, and how many of its experts they touch.
 
     Tokens choose experts at random, so that one of the GPUs that divide the experts gets more than the mean, by the
-    expected largest of so many normal deviates. All others wait for it.
+    expected largest of so many normal deviates (Blom's approximation, 1958). All others wait for it.
     """
     share = item.local_experts / item.experts
     tokens = tokens * data_parallel if item.gathers_ranks else tokens
