@@ -308,7 +308,7 @@ _MONEY = (
     figure("breakdown_usd", "option.cost.breakdown"),
     figure("payback_years", reads(float | None, lambda row: payback_years(row.owned, row.best_rent[1]) if row.owned and row.best_rent else None)),
     figure("internal_return_fraction", reads(float | None, lambda row: internal_return(row.owned, row.best_rent[1]) if row.owned and row.best_rent else None),
-        "the yearly rate at which a purchase is worth the rent that it saves; null where it saves less than it costs"),
+        "the yearly rate at which a purchase is worth the rent that it saves; null where it saves less than it costs, and above 1,000 % a year"),
     figure("payback_against", reads(str | None, lambda row: row.best_rent[0] if row.owned and row.best_rent else None)),
 )
 OPTION: Final = Shape("OptionRow", DecidedOption, "One way to meet the load: a GPU, bought or rented. Amounts are US dollars before tax, null without a price.", (

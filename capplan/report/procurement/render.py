@@ -16,8 +16,6 @@ _DATA = {
 }
 """Module and function by extension; a module is imported, with its library, only when it is asked for."""
 
-EXTENSIONS = (".html", ".pdf", ".md", *_DATA)
-
 
 def render_report(
     report: Report, extension: str, *, everything: bool = True, served: ServingReport | None = None

@@ -116,7 +116,7 @@ class LlmPlanQuestion(
         str | None,
         Meta(max_length=200),
         Option(
-            help='GPUs that carry the load: "6 x h100-sxm5-80gb", or with your price "6 x l4 at 1"; `load` states it.',
+            help='GPUs that carry the load: "6 x h100-sxm5-80gb", or "6 x l4 at 0.80", your USD for a GPU-hour.',
             metavar="N x GPU", topic=Topic.GPUS,
         ),
     ] = None  # fmt: skip

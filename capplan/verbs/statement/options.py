@@ -38,7 +38,8 @@ HERE = Door.COMMAND | Door.PYTHON
 class Topic(StrEnum):
     """The headings under which help lists options, in this order; `OWN` holds those of one command alone.
 
-    Those from `TRAINING` to `WEEK` are of models or modes that alone have such options: their classes state a `TOPIC`.
+    Those from `TRAINING` to `WEEK` are of models or modes that alone have such options. A class of fields may state a
+    `TOPIC` for all of them.
     """
 
     MODEL = "Model and inputs"
