@@ -123,14 +123,10 @@ def _model_estimate(question: EstimateQuestion, context: Context) -> "EstimateAn
         context.feedback.warn(f"{gpu.id} is left out: {unsupported.reason}.")
     trace = steps[-1].trace
     adviser = Adviser(
-        trace=trace,
-        workload=workload,
-        calibration=rates,
+        trace=trace, workload=workload, calibration=rates, gpus=gpus.known.sold.values(), law=law,
         changes=tuple(_possible_changes(model, trace, workload, batches[-1])),
-        gpus=gpus.known.sold.values(),
         rents=cheapest_offers(gpus.prices().to_plan_with),
-        law=law,
-    )
+    )  # fmt: skip
     with context.feedback.progress(f"estimating {model.words} on {counted(len(curves), 'GPU')}"):
         reports = tuple(
             report_estimate(steps, gpu, curve, adviser, gain_fraction=question.gain_fraction) for gpu, curve in curves

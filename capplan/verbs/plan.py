@@ -32,6 +32,7 @@ from capplan.verbs.statement.options import HERE, After, Door, Option, Topic
 from capplan.verbs.statement.words import LOAD, checking_pictures
 
 if TYPE_CHECKING:
+    from capplan.app.plan import PlanContext
     from capplan.core.plan.types import Plan
     from capplan.core.scaling.load import WeekLoad
     from capplan.report.sections import Line
@@ -121,8 +122,10 @@ def answer_plan(question: PlanQuestion, context: Context) -> "Plan":
     return plan_over(question, context, question.stated_week(question.rate_per_s))
 
 
-def plan_over(question: PlanQuestion, context: Context, week: "WeekLoad | None") -> "Plan":
-    """Return a plan, with ways to serve the load of a week where one is given."""
+def plan_over(
+    question: PlanQuestion, context: Context, week: "WeekLoad | None", shared: "PlanContext | None" = None
+) -> "Plan":
+    """Return a plan, with ways to serve the load of a week where one is given; `shared` are other GPUs and prices."""
     from capplan.app.measure.store import read_measurements
     from capplan.app.plan import PlanContext, PlanTerms
     from capplan.specs.folders import own_measured
@@ -130,7 +133,7 @@ def plan_over(question: PlanQuestion, context: Context, week: "WeekLoad | None")
 
     if week is not None:
         question = replace(question, rate_per_s=week.peak_per_s)
-    shared = PlanContext.of(
+    shared = shared or PlanContext.of(
         context.gpus(question), question.price_filters(), calibration=question.calibration, feedback=context.feedback
     )
     files = (*own_measured("*.jsonl"), *question.measured)

@@ -189,7 +189,7 @@ def answer_report(question: ReportQuestion, context: Context) -> "Report":
     circumstances = replace(
         _circumstances(question, [plan for _, plan in planned], load, local, context),
         wait_for=wait_for,
-        ways=_ways(question, sources, context) if question.compare_ways else {},
+        ways=_ways(question, sources, context, gpus=gpus.chosen, prices=prices) if question.compare_ways else {},
     )
     with feedback.progress("working out the report"):
         return write_report(planned, stated, gpus=known.known, prices=prices, circumstances=circumstances)
@@ -197,9 +197,11 @@ def answer_report(question: ReportQuestion, context: Context) -> "Report":
 
 def _terms(question: ReportQuestion) -> "PlanTerms":
     """Return how the models are planned: every power of two below, so that batches between can be interpolated."""
+    from capplan.app.measure.store import read_measurements
     from capplan.app.plan import PlanTerms
     from capplan.core.plan.types import Limits
     from capplan.specs.fitted import load_power_law
+    from capplan.specs.folders import own_measured
 
     sizes = question.batches.sizes
     powers = {2**power for power in range(max(sizes).bit_length())}
@@ -208,6 +210,7 @@ def _terms(question: ReportQuestion) -> "PlanTerms":
         workload=question.workload(question.default_precision()),
         limits=Limits(utilization_fraction=question.utilization_fraction),
         power_law=load_power_law(),
+        measured=tuple(point for path in own_measured("*.jsonl") for point in read_measurements(path).measurements),
     )
 
 
@@ -252,18 +255,22 @@ def _with_models(
 
 
 def _ways(
-    question: ReportQuestion, sources: "Sequence[tuple[NamedLoad, ModelSource]]", context: Context
-) -> "dict[str, ServingWays]":
+    question: ReportQuestion, sources: "Sequence[tuple[NamedLoad, ModelSource]]", context: Context, *,
+    gpus: "Sequence[GpuSpec]", prices: "Prices",
+) -> "dict[str, ServingWays]":  # fmt: skip
     """Return the ways to serve each service, by its name, or its model's where it has none: each planned for its peak.
 
-    A service without hours is taken to have its peak all week.
+    A service without hours is taken to have its peak all week. The GPUs and prices are those that its load admits.
     """
+    from capplan.app.gpu_choice import GpuRequest
+    from capplan.app.plan import PlanContext
+    from capplan.app.procurement.serving import Buyer
     from capplan.core.scaling.load import HOURS_PER_WEEK, WeekLoad
     from capplan.core.serving.load import Service
     from capplan.probe.inputs.grammar import ModelRequest
     from capplan.verbs.plan import PlanQuestion, plan_over
 
-    theirs = {"model", "batches", "everything", "compare_ways"}
+    theirs = {"model", "batches", "everything", "compare_ways", "measured"}
     shared = [field.name for field in fields(PlanQuestion) if hasattr(question, field.name)]
     beside = {name: getattr(question, name) for name in shared if name not in theirs}
     found = {}
@@ -274,7 +281,9 @@ def _ways(
         hours = load.weekly_per_s or (load.peak_per_s,)
         week = WeekLoad(hourly_per_s=(hours * HOURS_PER_WEEK)[:HOURS_PER_WEEK])
         asked = PlanQuestion(model=source.words, max_latency_s=load.latency_limit_s, compare_ways=True, **beside)
-        plan = plan_over(asked, context, week)
+        buyer = Buyer(admitted=named.demand.constraints)
+        planned = PlanContext.of(GpuRequest(specs=tuple(filter(buyer.considers, gpus))), feedback=context.feedback)
+        plan = plan_over(asked, context, week, replace(planned, rents=buyer.searched(prices).to_plan_with))
         if plan.ways is not None:
             found[named.name or plan.model.name] = plan.ways
     return found
@@ -379,18 +388,14 @@ def _circumstances(
 
     day, timestamp = moment()
     return Circumstances(
-        today=day,
-        timestamp=timestamp,
-        command=context.command(REPORT, question),
+        today=day, timestamp=timestamp, command=context.command(REPORT, question),
         title=question.title or f"GPUs for {', '.join(plan.model.name for plan in plans)}",
         load_file=str(load) if load else None,
         largest_batches=tuple(sorted(question.batches.sizes)),
         measured=tuple(point for path in question.measured for point in _read_measured(path)),
-        drift=load_price_drift(),
-        local=local,
-        power_law=load_power_law(),
+        drift=load_price_drift(), local=local, power_law=load_power_law(),
         data_parallel=load_rate_laws().data_parallel,
-    )
+    )  # fmt: skip
 
 
 def _source(words: str, question: ReportQuestion, context: Context) -> "ModelSource":

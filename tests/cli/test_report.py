@@ -80,6 +80,20 @@ def test_ways_to_serve_the_hours_of_a_service_are_a_section(run: Run, tmp_path: 
     assert ways["peak_per_s"] == 50.0
 
 
+def test_ways_rest_on_the_gpus_and_prices_that_a_load_admits(run: Run, tmp_path: Path) -> None:
+    load, saved = tmp_path / "load.yaml", tmp_path / "report.json"
+    own = "{currency: USD, provider: mine, date: 2026-11-01, source: {kind: example, title: contract}, hourly: ["
+    own += "{gpu: t4, instance: m1, gpus: 1, pricing: on-demand, region: any, per_hour: 0.02}]}"
+    load.write_text(f"service: {{peak: 50/s, latency: 200 ms}}\ndeny: {{gpus: [l4]}}\nprices: [{own}]\n")
+    asked = ("--load", load, "--compare-ways", "--gpu", "l4", "--gpu", "t4", "--batch", "1..8")
+    result = run("report", "torchvision:resnet18", *asked, "-o", saved)
+    assert result.exit_code == 0, result.stderr
+    ways = json.loads(saved.read_text())["models"][0]["ways"]["costs"]
+    assert all("× l4" not in way["words"] for way in ways)
+    (standing,) = (way for way in ways if way["way"] == "standing")
+    assert standing["usd_per_month"]["expected"] == pytest.approx(0.02 * 730, rel=0.01)
+
+
 def test_ways_need_a_service_and_a_model(run: Run, plan: Path) -> None:
     assert "--compare-ways" in run("report", plan, "--load", SERVICE, "--provision", "90s").stderr
     result = run("report", plan, "--load", SERVICE, "--compare-ways")

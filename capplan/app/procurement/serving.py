@@ -13,7 +13,7 @@ from capplan.core.economics.options import Case, Reserve
 from capplan.core.gpus.attributes import driver_licence, porting_note
 from capplan.core.gpus.prices import LASTING_TERMS, Price, PriceTier, current_offers
 from capplan.core.gpus.sale import sale_note
-from capplan.core.gpus.spec import Segment, Status
+from capplan.core.gpus.spec import GpuSpec, Segment, Status
 from capplan.core.numbers import Interval
 from capplan.core.power import PowerLaw
 from capplan.core.serving.load import Job, Load, Service
@@ -104,6 +104,10 @@ class Buyer:
 
     admitted: Constraints = field(default_factory=Constraints)
     allow_spot: bool = False
+
+    def considers(self, gpu: GpuSpec) -> bool:
+        """Return True if a GPU is denied neither by its name nor by its segment."""
+        return gpu.id not in self.admitted.deny.gpus and gpu.segment not in self.admitted.deny.segments
 
     def searched(self, prices: Prices) -> Prices:
         """Return the prices that a search may plan with: those of denied GPUs and refused sellers are left out."""

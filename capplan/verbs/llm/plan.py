@@ -126,7 +126,8 @@ def search_and_plan(
         search = deployments.search(asked, calibration=calibration, measured=question.named_runs())
         found = plan_fleet(search, question, prices)
         if week is not None and found.plan.fits:
-            found = replace(found, ways=_ways(search, found, question, week))
+            fits = [fit for fit in found.plan.fits if not buyer or buyer.considers(search.find_gpu(fit.gpu))]
+            found = replace(found, ways=_ways(search, fits, question, week)) if fits else found
     return search, replace(found, local=local)
 
 
@@ -168,18 +169,18 @@ def _with_load(question: LlmPlanQuestion) -> LlmPlanQuestion:
     return stated if stated.running is None or stated.gpus else replace(stated, gpus=(stated.running_gpus()[1],))
 
 
-def _ways(search: "Search", found: "PlannedFleet", asked: LlmPlanQuestion, week: "WeekLoad") -> "ServingWays":
+def _ways(search: "Search", fits: "Sequence[DeploymentFit]", asked: LlmPlanQuestion, week: "WeekLoad") -> "ServingWays":
     from capplan.llm.core.elastic.ways import replicas_of, token_row
     from capplan.llm.read.start_calibration import load_start_law
     from capplan.specs.shipped import load_token_prices
     from capplan.verbs.llm.start import start_of_fit
     from capplan.verbs.llm.ways import compared_ways
 
-    engine, tokens = found.plan.fits[0].engine, load_token_prices().prices
+    engine, tokens = fits[0].engine, load_token_prices().prices
     if (api := asked.api()) is not None:
         tokens = (stated_token_price(search.model.architecture.name, api),)
     notes = () if load_start_law(engine) else (f"A start of {engine} is taken to last as long as one of vLLM.",)
-    replicas = replicas_of(search, found.plan.fits, partial(start_of_fit, asked, search.model))
+    replicas = replicas_of(search, fits, partial(start_of_fit, asked, search.model))
     api_row, certainty = token_row(search, week, tokens), asked.certainty_fraction
     return compared_ways(asked, replicas, week, api=api_row, notes=notes, certainty=certainty)
 

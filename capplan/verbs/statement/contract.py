@@ -132,13 +132,9 @@ Layout = Callable[[Sequence[Any], Any], Any]
 
 
 def laid_out_by(
-    path: str,
-    *,
-    part: str = "",
-    of_all: bool = False,
-    others: Mapping[str, Layout] = MappingProxyType({}),
+    path: str, *, part: str = "", of_all: bool = False, others: Mapping[str, Layout] = MappingProxyType({}),
     **asked: str,
-) -> Layout:
+) -> Layout:  # fmt: skip
     """Return a function that lays an answer out by a function of `report`, imported when the first one is laid out."""
 
     def lay_out(answers: Sequence[Any], question: Any) -> Any:

@@ -24,13 +24,9 @@ Kind = TypeVar("Kind")
 
 
 def read_question(
-    kind: type[Kind],
-    given: Mapping[str, Any],
-    *,
-    door: Door,
-    name_of: Callable[[Field], str] = lambda field: field.name,
-    is_text: bool = False,
-) -> Kind:
+    kind: type[Kind], given: Mapping[str, Any], *, door: Door,
+    name_of: Callable[[Field], str] = lambda field: field.name, is_text: bool = False,
+) -> Kind:  # fmt: skip
     """Convert values by name to a question."""
     values: dict[str, Any] = {}
     known = {field.name: field for field in fields_of(kind) if field.option.doors & door}

@@ -219,3 +219,14 @@ def test_several_models_are_refused(run: Run, load: Path) -> None:
     done = run("report", "qwen3-8b", "qwen3-4b", "--llm", load)
     assert done.exit_code == 2
     assert "--llm reports on one model" in done.stderr
+
+
+def test_ways_leave_out_gpus_that_the_buyer_denies(run: Run, tmp_path: Path) -> None:
+    load, saved = tmp_path / "load.yaml", tmp_path / "report.json"
+    load.write_text("input_len: 1024\noutput_len: 256\ndeny: {gpus: [l4]}\n")
+    asked = ("--load", load, "--gpu", "l4", "--gpu", "rtx-4090", "--requests-per-day", "100000", "-o", saved)
+    result = run("llm", "report", "qwen3-8b", *asked)
+    assert result.exit_code == 0, result.stderr
+    text = saved.read_text()
+    assert "× rtx-4090" in text
+    assert "× l4 by the second" not in text
