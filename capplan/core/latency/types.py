@@ -81,7 +81,8 @@ class LatencyEstimate:
     `gpu_count` takes such a batch; `gpus_per_batch` share one. `evidence` says what the GPU's
     speed rests on, `evidence_reason` names it. `waits_s` is how long the device waits for the host's launches within
     the expected time. `slowdown` is by what factor a power limit lengthens the expected time. `interval_s` is the time
-    from one batch to the next where batches overlap; None where one starts when the last is over.
+    from one batch to the next where batches overlap; None where one starts when the last is over. `idle_s` is how long
+    the GPU waits for the CPU's own work or for weights, which no limit of the GPU's power lengthens.
     """
 
     batch: int
@@ -99,6 +100,7 @@ class LatencyEstimate:
     waits_s: float = 0.0
     slowdown: float = 1.0
     interval_s: Interval | None = None
+    idle_s: float = 0.0
 
     @property
     def samples(self) -> int:

@@ -418,6 +418,11 @@ class PreparedPipeline(Planned):
         )
         work_s = host_s + sum(span.time_s for span in expected) or 1.0
         moved_s = work_s - host_s - sum(row.latency_s.expected for row in spent)
+        busy_s = sum(
+            run.times * row.latency_s.expected
+            for part, row, run in zip(self.parts, rows, runs, strict=True)
+            if not self._is_elsewhere(part)
+        )
         main = max(spent, key=lambda row: row.latency_s.expected, default=rows[0])
         shares = dict.fromkeys(Binding, 0.0)
         for row in spent:
@@ -441,6 +446,7 @@ class PreparedPipeline(Planned):
             share_by_binding=tuple(shares.items()),
             notes=tuple(dict.fromkeys(note for row in spent for note in row.notes)),
             gpus_per_batch=self.gpu_count,
+            idle_s=max(0.0, total.expected - busy_s),
         )
 
     def _spans(self, gpu: GpuSpec, batch: int, rows: Sequence[LatencyEstimate], end: str) -> list[PartRuns]:
@@ -505,13 +511,21 @@ class PreparedPipeline(Planned):
         return tuple(found)
 
     def with_parts(self, fit: Fit, *, available_bytes: float) -> Fit:
-        """Return a fit with what each part takes and where weights wait; a power cap lengthens all parts alike."""
+        """Return a fit with what each part takes and where weights wait; a power cap lengthens what a GPU computes."""
         parts = self.part_times(fit.gpu, fit.batch, available_bytes=available_bytes)
         end_s = max((part.start_s + part.total_s for part in parts), default=0.0)
-        longer = fit.latency.latency_s.expected / end_s if end_s else 1.0
-        if longer > 1 + 1e-9:
+        elsewhere = {"the CPU", *self.hosts}
+        busy_s = sum(part.compute_s for part in parts if part.on not in elsewhere)
+        share = (fit.latency.latency_s.expected - end_s) / busy_s if busy_s else 0.0
+        if share > 1e-9:
+            more = {part.name: share * part.compute_s * (part.on not in elsewhere) for part in parts}
             parts = tuple(
-                replace(part, compute_s=part.compute_s + (longer - 1) * part.total_s, start_s=part.start_s * longer)
+                replace(
+                    part,
+                    compute_s=part.compute_s + more[part.name],
+                    start_s=part.start_s
+                    + sum(more[other.name] for other in parts if other.start_s + other.total_s <= part.start_s + 1e-9),
+                )
                 for part in parts
             )
         return replace(fit, parts=parts, offload=self.offload.value)

@@ -281,26 +281,28 @@ def _capped(
 ) -> tuple[LatencyEstimate, ...]:
     """Return the points of one GPU under a cap that lies below its own limit."""
     assert law.cap_w is not None
-    batches, times_s = [point.batch for point in row], [point.latency_s.expected for point in row]
-    shares = [(counted or PeakSeconds()).over(time_s) for counted, time_s in zip(work, times_s, strict=True)]
+    batches = [point.batch for point in row]
+    times_s = np.array([point.latency_s.expected for point in row])
+    idle_s = np.array([point.idle_s for point in row])
+    busy_s = np.maximum(times_s - idle_s, 1e-12)
+    shares = [(counted or PeakSeconds()).over(time_s) for counted, time_s in zip(work, busy_s.tolist(), strict=True)]
 
     @cache
     def slower() -> list[tuple[LatencyEstimate, ...]]:
         rows = [latencies([at_clock(gpu, clock)], batches)[0] for clock in PROBED_CLOCKS]  # they share an id
         return [other for other in rows if not isinstance(other, Unsupported)]
 
-    found = CardCap(gpu=gpu, law=law).slowdowns(shares, lambda: _ratios(slower(), times_s))
+    def longer() -> list[FloatArray]:
+        return [(np.array([point.latency_s.expected for point in other]) - idle_s) / busy_s for other in slower()]
+
+    found = CardCap(gpu=gpu, law=law).slowdowns(shares, longer)
     points = []
     for index, point in enumerate(row):
-        factor = Interval(**{end.value: float(factors[index]) for end, factors in found.items()})
+        share = busy_s[index] / times_s[index]
+        factor = Interval(**{end.value: float(1.0 + share * (each[index] - 1.0)) for end, each in found.items()})
         clocks = (point, *(other[index] for other in slower())) if factor.high > 1.0 else ()
         points.append(_lengthened(clocks, factor, cap_w=law.cap_w) if clocks else point)
     return tuple(points)
-
-
-def _ratios(rows: Sequence[Sequence[LatencyEstimate]], times_s: Sequence[float]) -> list[FloatArray]:
-    """Return how many times as long each batch takes in each row."""
-    return [np.array([point.latency_s.expected for point in row]) / np.array(times_s) for row in rows]
 
 
 def _lengthened(points: Sequence[LatencyEstimate], factor: Interval, *, cap_w: float) -> LatencyEstimate:

@@ -212,6 +212,25 @@ def test_parts_add_up_under_a_power_limit_too_and_the_short_answer_says_joules_p
     assert " per image" in text
 
 
+def test_a_power_limit_lengthens_what_the_gpu_computes_and_not_what_the_cpu_prepares(pipeline_file: Path) -> None:
+    def fit(limit_w: float) -> Fit:
+        plan: Plan = capplan.plan(
+            str(pipeline_file), allow_code=True, gpus=[GPU], batches=[1], settings={"tokens": 2_000_000},
+            power_limit_w=limit_w,
+        )  # fmt: skip
+        return plan.fits[0]
+
+    alone_s = fit(210).latency.latency_s.expected
+    text = pipeline_file.read_text(encoding="utf-8")
+    pipeline_file.write_text(text.replace("parts:", "host_s: 10\nparts:"), encoding="utf-8")
+    free, capped = fit(700), fit(210)
+    assert alone_s > free.latency.latency_s.expected - 10  # the limit binds
+    assert capped.latency.latency_s.expected == pytest.approx(10 + alone_s)
+    assert part_s(capped, "host") == pytest.approx(10)
+    assert [part.start_s for part in capped.parts[:2]] == pytest.approx([0, 10])
+    assert sum(part.total_s for part in capped.parts) == pytest.approx(capped.latency.latency_s.expected)
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [({"stepz": 3}, "has no parameter 'stepz' to set; it has steps"), ({"steps": -1}, "a part runs from 0 to")],
