@@ -175,7 +175,6 @@ class Architecture:
 
     @property
     def is_moe(self) -> bool:
-        """Return True if any layer is a mixture of experts."""
         return any(True for _ in self.expert_layers())
 
     @property

@@ -124,7 +124,6 @@ class ServingDeployment:
 
     @property
     def host_cache(self) -> HostCache | None:
-        """Return the cache in host memory; None for none."""
         words = self.words
         token_bytes = self.stage.cache.bytes_per_token
         return host_cache(words.kv_offload_bytes, token_bytes=token_bytes, sharding=words.sharding, gpu=self.gpu)
@@ -137,7 +136,6 @@ class ServingDeployment:
     def service(
         self, constants: Constants, *, flags: SchedulerFlags = DEFAULT_FLAGS, time_factor: float = 1.0
     ) -> ServedDeployment:
-        """Return the deployment ready to be asked for times."""
         return ServedDeployment(
             kernels=self.kernels, machine=self.machine, engine=self.engine, constants=constants, flags=flags,
             time_factor=time_factor, drafter=self.drafter,
@@ -223,7 +221,6 @@ def build_deployment(
 def _stated(
     words: NamedDeployment, model: LanguageModel, gpu: GpuSpec, *, kv: str, drafter: LanguageModel | None
 ) -> StatedDeployment:
-    """Return what the memory model is asked."""
     return StatedDeployment(
         model=model, gpu=gpu, sharding=words.sharding, weights=words.weights or None, kv=kv,
         engine=find_engine(words.engine), version=version_of(words.version), max_sequences=words.max_sequences,

@@ -188,7 +188,6 @@ def parse_version(text: str) -> tuple[int, ...]:
 
 
 def version_of(text: str) -> tuple[int, ...] | None:
-    """Return the numbers of an engine's version, None where it is not stated in numbers."""
     try:
         return parse_version(text) if text else None
     except SpecError:

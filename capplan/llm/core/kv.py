@@ -56,8 +56,6 @@ class LayerCache:
 
 @dataclass(frozen=True)
 class StageCache:
-    """The caches of all layers of a pipeline stage on one GPU."""
-
     layers: tuple[LayerCache, ...]
 
     @cached_property
@@ -96,7 +94,6 @@ def state_element_bytes(architecture: Architecture, engine: Engine, *, version: 
 def stage_cache(
     architecture: Architecture, *, sharding: Sharding, element_bytes: float, state_bytes: float = 4.0, stage: int = 0
 ) -> StageCache:
-    """Describe the KV cache of one GPU of a pipeline stage."""
     indices = stage_layers(len(architecture.layers), sharding.pipeline)[stage]
     every = (layer_caches(architecture.layers[index], sharding.tensor, element_bytes, state_bytes) for index in indices)
     return StageCache(layers=tuple(cache for caches in every for cache in caches))
@@ -207,11 +204,9 @@ class PagedPool:
 
     @cached_property
     def page_bytes(self) -> float:
-        """Return the bytes of a page of one layer. [bytes]"""
         return max(layer.token_bytes for layer in self.cache.layers) * self.block_tokens
 
     def pages(self, pool_bytes: float) -> int:
-        """Return the number of pages in a pool, each of one group."""
         return floor(pool_bytes / (self.page_bytes * self.group_size))
 
     def tokens(self, pool_bytes: float, *, length: int | None = None) -> int:
@@ -270,7 +265,6 @@ class SplitPool:
         return floor(pool_bytes * share / cell / self.block) * self.block
 
     def sequences(self, pool_bytes: float, tokens: int) -> int:
-        """Return how many sequences of a length find room in every pool."""
         held = self.tokens(pool_bytes)
         found = held // max(1, tokens) if self.windowed_share < 1 or not self.cache.windows else held
         if self.cache.windows:

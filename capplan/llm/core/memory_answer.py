@@ -9,9 +9,8 @@ from capplan.core.gpus.machines import is_bridged, joined_gpus
 from capplan.core.gpus.spec import GpuSpec
 from capplan.core.numbers import Interval
 from capplan.errors import CapplanError, UsageError
-from capplan.llm.core.architecture import Architecture
 from capplan.llm.core.drafting import draft_model
-from capplan.llm.core.engine_support import EngineSupport, ReleaseFacts, family_of
+from capplan.llm.core.engine_support import ReleaseFacts, family_of
 from capplan.llm.core.engines import (
     EngineMemoryRules,
     LlmMemoryConstants,
@@ -95,7 +94,6 @@ class MemoryAnswer:
 
     @property
     def stage(self) -> StageMemory:
-        """Return the stage that decides."""
         return self.memory.tightest
 
     @property
@@ -110,12 +108,10 @@ class MemoryAnswer:
 
     @property
     def kv_tokens(self) -> int | None:
-        """Return the tokens that the cache of one GPU holds, None if no layer keeps tokens."""
         return self.stage.tokens
 
     @property
     def sequences(self) -> int:
-        """Return how many sequences fit in the replica."""
         return self.memory.sequences(self.sequence_tokens)
 
     @property
@@ -128,10 +124,40 @@ class MemoryAnswer:
 def held_memory(request: StatedDeployment, constants: LlmMemoryConstants) -> ServingMemory:
     """Check a deployment, and divide the memory of the GPUs that it describes."""
     check_sharding(request.model.architecture, request.sharding)
-    _check_engine(request)
+    if request.engine is Engine.LLAMACPP and (reason := _split_refusal(request)) is not None:
+        raise UsageError(f"llama.cpp's split by tensor {reason}; use ⟨pp⟩ {request.sharding.gpus}, a split by layer.")
+    if request.engine is Engine.LLAMACPP and request.adapters is not None:
+        raise UsageError("adapters are counted for vllm, sglang and trtllm, which serve several of them at a time.")
+    if request.engine is not Engine.LLAMACPP and request.sharding.offload is not None:
+        raise UsageError(
+            f"{request.engine.value} keeps all layers on its GPUs; ⟨gpu-layers⟩ and ⟨n-cpu-moe⟩ are llama.cpp's."
+        )
+    if request.engine is Engine.LLAMACPP and request.kv_offload_bytes:
+        raise UsageError("⟨kv-offload⟩ is for vllm, sglang and trtllm; with llama.cpp use ⟨gpu-layers⟩.")
+    if request.sequence_tokens is not None and request.sequence_tokens < 1:
+        raise UsageError(f"⟨max-len⟩ must be at least 1 token, not {request.sequence_tokens}.")
+    held_bytes = request.gpu.expected_usable_bytes
+    if request.pool_bytes is not None and request.pool_bytes > held_bytes:
+        raise UsageError(
+            f"⟨kv-pool⟩ {format_bytes(request.pool_bytes)} is more than the {format_bytes(held_bytes)} of one "
+            f"{request.gpu.id}; state the cache of one GPU."
+        )
+    if request.fraction is not None and not 0 < request.fraction <= 1:
+        raise UsageError(f"⟨utilization⟩ must be above 0 and at most 1, not {request.fraction}.")
     quantisation = request.model.stored_as(request.weights)
     kv = _kv(request, quantisation)
-    _check_support(request, constants.support, quantisation, kv=kv)
+    problem = constants.support.problem(
+        request.gpu,
+        request.engine,
+        version=request.version,
+        weights=quantisation.format.name,
+        kv=kv,
+        experts=request.model.architecture.is_moe and WeightRole.EXPERT in quantisation.roles,
+        attention=request.model.architecture.special_attention,
+    )
+    if problem is not None:
+        own = "" if request.weights else f" ({quantisation.format.name} is the checkpoint's own format)"
+        raise UsageError(f"{problem}{own if quantisation.format.name in problem else ''}.")
     _length(request)
     engine = constants.find(request.engine, request.version)
     return _divide(request, quantisation, engine, constants.support.facts(request.engine, request.version), kv)
@@ -175,29 +201,6 @@ def _evidence(request: StatedDeployment, engine: EngineMemoryRules, facts: Relea
     return engine.evidence
 
 
-def _check_engine(request: StatedDeployment) -> None:
-    if request.engine is Engine.LLAMACPP and (reason := _split_refusal(request)) is not None:
-        raise UsageError(f"llama.cpp's split by tensor {reason}; use ⟨pp⟩ {request.sharding.gpus}, a split by layer.")
-    if request.engine is Engine.LLAMACPP and request.adapters is not None:
-        raise UsageError("adapters are counted for vllm, sglang and trtllm, which serve several of them at a time.")
-    if request.engine is not Engine.LLAMACPP and request.sharding.offload is not None:
-        raise UsageError(
-            f"{request.engine.value} keeps all layers on its GPUs; ⟨gpu-layers⟩ and ⟨n-cpu-moe⟩ are llama.cpp's."
-        )
-    if request.engine is Engine.LLAMACPP and request.kv_offload_bytes:
-        raise UsageError("⟨kv-offload⟩ is for vllm, sglang and trtllm; with llama.cpp use ⟨gpu-layers⟩.")
-    if request.sequence_tokens is not None and request.sequence_tokens < 1:
-        raise UsageError(f"⟨max-len⟩ must be at least 1 token, not {request.sequence_tokens}.")
-    held_bytes = request.gpu.expected_usable_bytes
-    if request.pool_bytes is not None and request.pool_bytes > held_bytes:
-        raise UsageError(
-            f"⟨kv-pool⟩ {format_bytes(request.pool_bytes)} is more than the {format_bytes(held_bytes)} of one "
-            f"{request.gpu.id}; state the cache of one GPU."
-        )
-    if request.fraction is not None and not 0 < request.fraction <= 1:
-        raise UsageError(f"⟨utilization⟩ must be above 0 and at most 1, not {request.fraction}.")
-
-
 def _split_refusal(request: StatedDeployment) -> str | None:
     """Return why llama.cpp cannot divide the matrices of a model among GPUs as asked; None where it can.
 
@@ -221,21 +224,6 @@ def _split_refusal(request: StatedDeployment) -> str | None:
             case _:
                 return "divides neither latent attention nor states of Mamba"
     return None
-
-
-def _check_support(request: StatedDeployment, support: EngineSupport, quantisation: Quantisation, *, kv: str) -> None:
-    problem = support.problem(
-        request.gpu,
-        request.engine,
-        version=request.version,
-        weights=quantisation.format.name,
-        kv=kv,
-        experts=request.model.architecture.is_moe and WeightRole.EXPERT in quantisation.roles,
-        attention=request.model.architecture.special_attention,
-    )
-    if problem is not None:
-        own = "" if request.weights else f" ({quantisation.format.name} is the checkpoint's own format)"
-        raise UsageError(f"{problem}{own if quantisation.format.name in problem else ''}.")
 
 
 def _length(request: StatedDeployment) -> int:
@@ -279,7 +267,6 @@ _EARLY_STEP = 2048, 256
 
 
 def _step_limits(request: StatedDeployment, facts: ReleaseFacts, length: int) -> tuple[int, int]:
-    """Return the tokens and sequences of a step by default."""
     total_bytes = request.gpu.expected_usable_bytes
     data, larger = request.sharding.data, facts.larger_steps
     tokens = step_tokens(request.engine, request.gpu.id, total_bytes=total_bytes, data=data, larger_steps=larger)
@@ -295,12 +282,6 @@ _MULTICAST_CAPABILITY = (9, 0)
 """Compute capability from which on NVIDIA's NVSwitch adds up in itself (NVLink SHARP, NVLS in NCCL)."""
 
 
-def _is_switched(gpu: GpuSpec) -> bool:
-    """Return True if a switch joins a GPU to others, in which reductions have buffers."""
-    joined = joined_gpus(gpu) > 1 and not is_bridged(gpu)
-    return joined and (gpu.compute_capability is None or gpu.compute_capability >= _MULTICAST_CAPABILITY)
-
-
 def _divide(
     request: StatedDeployment, quantisation: Quantisation, engine: EngineMemoryRules, facts: ReleaseFacts, kv: str
 ) -> ServingMemory:
@@ -309,6 +290,11 @@ def _divide(
     drafting = draft_model(request.drafter, request.model, request.sharding, named=request.draft_model)
     mixers = (mixer for _, mixer in request.model.architecture.attention_layers())
     dims = [mixer.key_dim for mixer in mixers if isinstance(mixer, Attention)]
+    # Whether a switch joins a GPU to others, in which reductions have buffers.
+    joined = joined_gpus(request.gpu) > 1 and not is_bridged(request.gpu)
+    is_switched = joined and (
+        request.gpu.compute_capability is None or request.gpu.compute_capability >= _MULTICAST_CAPABILITY
+    )
     deployment = Deployment(
         architecture=request.model.architecture,
         quantisation=quantisation,
@@ -326,7 +312,7 @@ def _divide(
         draft_model=drafting,
         facts=facts,
         family=family_of(request.gpu),
-        switched=_is_switched(request.gpu),
+        switched=is_switched,
         longest=length,
     )
     memory = divide_memory(deployment)
@@ -408,7 +394,13 @@ def _notes(request: StatedDeployment, memory: ServingMemory, kv: str, length: in
     yield from _cache_notes(request, memory, length)
     yield from _sharding_notes(request)
     if sharding.offload is not None:
-        yield from _offload_notes(architecture, sharding, stage)
+        offload, count = sharding.offload or HostOffload(), len(architecture.layers)
+        whole = offload.host_layers(count)
+        parts = [f"{counted(whole, 'layer')} with their cache"] if whole else []
+        experts = sum(whole <= layer < offload.expert_layers for layer, _ in architecture.expert_layers())
+        parts += [f"the experts of {counted(experts, 'layer')} more"] if experts else []
+        parts += [] if offload.keeps_head(count) else ["the output head"]
+        yield f"in host memory: {stage.host_bytes / 2**30:.2f} GiB of weights, {', '.join(parts) or 'nothing'}"
     yield from ngram_notes(memory)
     kept = host_cache(
         request.kv_offload_bytes, token_bytes=stage.cache.bytes_per_token, sharding=sharding, gpu=request.gpu
@@ -501,16 +493,6 @@ def _sharding_notes(request: StatedDeployment) -> Iterator[str]:
         yield f"{min(heads)} key-value heads are repeated on {sharding.tensor} GPUs: each keeps at least one"
     if _is_latent(request.model) and sharding.tensor > 1:
         yield "latent attention's cache is whole on every GPU: tensor parallelism does not divide it, ⟨dp⟩ does"
-
-
-def _offload_notes(architecture: Architecture, sharding: Sharding, stage: StageMemory) -> Iterator[str]:
-    offload, count = sharding.offload or HostOffload(), len(architecture.layers)
-    whole = offload.host_layers(count)
-    parts = [f"{counted(whole, 'layer')} with their cache"] if whole else []
-    experts = sum(whole <= layer < offload.expert_layers for layer, _ in architecture.expert_layers())
-    parts += [f"the experts of {counted(experts, 'layer')} more"] if experts else []
-    parts += [] if offload.keeps_head(count) else ["the output head"]
-    yield f"in host memory: {stage.host_bytes / 2**30:.2f} GiB of weights, {', '.join(parts) or 'nothing'}"
 
 
 def _is_latent(model: LanguageModel) -> bool:

@@ -71,7 +71,24 @@ def fit_memory(logs: Sequence[StartupLog]) -> FittedMemory:
             f"{len(sampled)} models show the sampler's peak, but {FEWEST_ROWS} are needed: 16-bit text models "
             "without pipeline stages, whose activations exceed those of the forward pass."
         )
-    vocab, hidden, fixed = _sampler(sampled)
+    # Solve activation = sequences·(a·V + b·H) + c by least squares, with b and c held at 0 or above.
+    columns = np.array(
+        [
+            [log.max_sequences * log.architecture.vocab_size, log.max_sequences * log.architecture.hidden_dim, 1.0]
+            for log in sampled
+        ]
+    )
+    target = np.array([log.activation_bytes for log in sampled])
+    kept = [0, 1, 2]
+    while True:
+        scale = np.abs(columns[:, kept]).max(axis=0)
+        found = np.linalg.lstsq(columns[:, kept] / scale, target, rcond=None)[0] / scale
+        negative = [index for index, value in zip(kept, found, strict=True) if value < 0 and index > 0]
+        if not negative:
+            break
+        kept = [index for index in kept if index not in negative]
+    solution = dict(zip(kept, found.tolist(), strict=True))
+    vocab, hidden, fixed = solution[0], solution.get(1, 0.0), solution.get(2, 0.0)
     images = [
         log.activation_bytes
         - log.max_sequences * (vocab * log.architecture.vocab_size + hidden * log.architecture.hidden_dim)
@@ -93,24 +110,3 @@ def fit_memory(logs: Sequence[StartupLog]) -> FittedMemory:
         stage_other_bytes=median(log.other_bytes for log in stages) if stages else None,
         graph_bytes=median(graphs) if graphs else None,
     )
-
-
-def _sampler(logs: Sequence[StartupLog]) -> tuple[float, float, float]:
-    """Solve activation = sequences·(a·V + b·H) + c by least squares, with b and c held at 0 or above."""
-    columns = np.array(
-        [
-            [log.max_sequences * log.architecture.vocab_size, log.max_sequences * log.architecture.hidden_dim, 1.0]
-            for log in logs
-        ]
-    )
-    target = np.array([log.activation_bytes for log in logs])
-    kept = [0, 1, 2]
-    while True:
-        scale = np.abs(columns[:, kept]).max(axis=0)
-        found = np.linalg.lstsq(columns[:, kept] / scale, target, rcond=None)[0] / scale
-        negative = [index for index, value in zip(kept, found, strict=True) if value < 0 and index > 0]
-        if not negative:
-            break
-        kept = [index for index in kept if index not in negative]
-    solution = dict(zip(kept, found.tolist(), strict=True))
-    return solution[0], solution.get(1, 0.0), solution.get(2, 0.0)

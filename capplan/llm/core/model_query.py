@@ -44,11 +44,9 @@ class LanguageModel:
 
     @property
     def own_quantisation(self) -> Quantisation:
-        """Return how the checkpoint stores its weights."""
         return self.quantisation or default_quantisation(self.architecture, find_weight_format(self.dtype))
 
     def served_adapters(self, stated: Adapters | None) -> Adapters | None:
-        """Return the adapters that are stated, else the one that its name stands for; None for none."""
         return stated or (Adapters(count=1, rank=self.adapter_rank) if self.adapter_rank else None)
 
     def stored_as(self, weights: str | None) -> Quantisation:

@@ -60,7 +60,6 @@ def default_roles(architecture: Architecture, weights: WeightFormat) -> frozense
 
 
 def default_quantisation(architecture: Architecture, weights: WeightFormat) -> Quantisation:
-    """Return a format applied to the roles that published checkpoints quantise."""
     return Quantisation(format=weights, roles=default_roles(architecture, weights))
 
 
@@ -153,7 +152,6 @@ vLLM refuses bfloat16 below it and names `--dtype half`."""
 
 
 def lacks_bf16(gpu: GpuSpec) -> bool:
-    """Return True if a GPU is known to have no bf16 arithmetic."""
     return gpu.compute_capability is not None and gpu.compute_capability < _BF16_CAPABILITY
 
 

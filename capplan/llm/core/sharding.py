@@ -9,7 +9,6 @@ from capplan.llm.core.layers import (
     Attention,
     CompressedAttention,
     DenseMlp,
-    Experts,
     GatedDeltaNet,
     LatentAttention,
     Mamba2,
@@ -80,7 +79,6 @@ def stage_layers(layer_count: int, stages: int) -> list[range]:
 
 
 def check_sharding(architecture: Architecture, sharding: Sharding) -> None:
-    """Raise if the model cannot be shared that way."""
     name, tensor = architecture.name, sharding.tensor
     if sharding.offload is not None and sharding.tensor * sharding.data > 1:
         raise UsageError(
@@ -107,7 +105,11 @@ def check_sharding(architecture: Architecture, sharding: Sharding) -> None:
     for experts in dict.fromkeys(experts for _, experts in architecture.expert_layers()):
         if expert > experts.count:
             raise UsageError(f"{name}: ⟨ep⟩ {expert} is more than its {experts.count} experts.")
-        _check_expert_width(name, experts, sharding)
+        if experts.width % sharding.expert_tensor:
+            raise UsageError(
+                f"{name}: {sharding.expert_tensor} GPUs share one expert, which does not divide its width of "
+                f"{experts.width}; ⟨ep⟩ {sharding.tensor * sharding.data} keeps experts whole."
+            )
 
 
 def tensor_refusal(architecture: Architecture, tensor: int) -> str | None:
@@ -143,14 +145,6 @@ def _mixer_refusal(mixer: Mixer, tensor: int) -> str | None:
             if mixer.conv_channels % tensor:
                 return f"it does not divide the {mixer.conv_channels} channels of short convolutions"
     return None
-
-
-def _check_expert_width(name: str, experts: Experts, sharding: Sharding) -> None:
-    if experts.width % sharding.expert_tensor:
-        raise UsageError(
-            f"{name}: {sharding.expert_tensor} GPUs share one expert, which does not divide its width of "
-            f"{experts.width}; ⟨ep⟩ {sharding.tensor * sharding.data} keeps experts whole."
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -301,7 +301,6 @@ def _mixer_tensors(mixer: Mixer, hidden: int) -> Iterator[Tensor]:
 
 
 def layer_tensors(layer: Layer, *, hidden_dim: int) -> tuple[Tensor, ...]:
-    """List the weights of one layer."""
     tensors: list[Tensor] = []
     if layer.mixer is not None:
         tensors += _mixer_tensors(layer.mixer, hidden_dim)

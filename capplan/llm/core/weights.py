@@ -37,7 +37,6 @@ class WeightBytes:
 
     @property
     def total(self) -> float:
-        """Return all bytes. [bytes]"""
         return sum(size for _, size in self.by_role) + self.rope_table
 
     def of(self, role: WeightRole) -> float:

@@ -96,6 +96,11 @@ def _benchmark_run(document: Mapping[str, Any], path: Path, line: int) -> Measur
             values[metric] = value * scale
     if not values:
         raise UsageError(f"{path} lacks mean_ttft_ms, mean_tpot_ms and output_throughput; expected {_FORMS}.")
+    # The deviation ÷ mean of the answers, which `--save-detailed` lists (its key from memory); 0 without.
+    stated = document.get("output_lens")
+    lengths = [length for length in stated if type(length) is int] if isinstance(stated, list) else []
+    mean = sum(lengths) / max(len(lengths), 1)
+    variation = pstdev(lengths) / mean if mean > 0 else 0.0
     return _run(
         path,
         line,
@@ -105,16 +110,8 @@ def _benchmark_run(document: Mapping[str, Any], path: Path, line: int) -> Measur
         rate_per_s=rate if clients is None else None,
         values=values,
         requests=completed,
-        cv=_variation(document),
+        cv=variation,
     )
-
-
-def _variation(document: Mapping[str, Any]) -> float:
-    """Return the deviation ÷ mean of the answers, which `--save-detailed` lists (its key from memory); 0 without."""
-    stated = document.get("output_lens")
-    lengths = [length for length in stated if type(length) is int] if isinstance(stated, list) else []
-    mean = sum(lengths) / max(len(lengths), 1)
-    return pstdev(lengths) / mean if mean > 0 else 0.0
 
 
 def _guidellm_run(document: Any, path: Path, line: int) -> MeasuredRun:

@@ -123,21 +123,14 @@ def _read_json(path: Path) -> dict[str, Any]:
     try:
         if path.stat().st_size > LARGEST_CONFIG_BYTES:
             raise SpecError(f"{path}: a configuration of more than {LARGEST_CONFIG_BYTES} bytes is not read.")
-        return parse_json_object(read_file(path, at_most=LARGEST_CONFIG_BYTES), where=str(path))
+        # The object that JSON text holds.
+        where = str(path)
+        try:
+            found = read_json(read_file(path, at_most=LARGEST_CONFIG_BYTES), allow_infinite=True)
+        except JsonError as error:
+            raise SpecError(f"{where} {error}.") from error
+        if not isinstance(found, dict):
+            raise SpecError(f"{where}: a configuration must be a JSON object.")
+        return found
     except OSError as error:
         raise SpecError(f"{path}: cannot be read: {error.strerror or error}.") from error
-
-
-def parse_json_object(text: bytes, *, where: str) -> dict[str, Any]:
-    """Return the object that JSON text holds.
-
-    Raises:
-        SpecError: It is not JSON, not an object, or nested too deeply.
-    """
-    try:
-        found = read_json(text, allow_infinite=True)
-    except JsonError as error:
-        raise SpecError(f"{where} {error}.") from error
-    if not isinstance(found, dict):
-        raise SpecError(f"{where}: a configuration must be a JSON object.")
-    return found

@@ -97,11 +97,31 @@ def _read(path: Path, framework: str | None) -> StatedFile:
     odd += [f"{key}: {tree[key]}" for key in form.unmodelled if tree.get(key, "none") not in _NOTHING]
     known_keys = {*form.keys, *form.unmodelled}
     unknown = [key for key in tree if key not in known_keys and not any(fnmatchcase(key, word) for word in form.silent)]
+    # Put the model's name in the place of a component or a flavour; adapters are in a component's name, too.
+    component = stated.pop("component", "").rpartition(".")[2].lower()
+    flavor = stated.pop("flavor", "").lower()
+    extra = stated.pop("more_targets", "")
+    if extra:
+        stated["targets"] = ",".join(filter(None, (stated.get("targets", ""), extra)))
+    for method in ("qlora", "lora"):
+        if component.startswith(f"{method}_"):
+            stated.setdefault("method", method)
+            component = component.removeprefix(f"{method}_")
+            break
+    words = f"{component} {flavor}".strip()
+    if words and words in form.models:
+        stated["model"] = form.models[words]
+    elif words:
+        stated["model_words"] = words
+    named = stated.get("model", "")
+    if named and not named.startswith("/") and is_file(path.parent / named / "config.json"):
+        stated["model"] = str(path.parent / named)
+    with_model = stated
     return StatedFile(
         path=str(path),
         framework=name,
         release=form.release,
-        stated=_with_model(stated, form.models, path),
+        stated=with_model,
         defaults={option: value for option, value in form.defaults.items() if option not in stated},
         unmodelled=tuple(odd),
         unknown=tuple(unknown),
@@ -136,29 +156,6 @@ def _framework_of(path: Path, tree: Mapping[str, str], forms: Mapping[str, FileF
     if others:
         raise SpecError(f"{path}: may be a file of {best} or {' or '.join(others)}; name its ⟨framework⟩.")
     return best
-
-
-def _with_model(stated: dict[str, str], models: Mapping[str, str], path: Path) -> dict[str, str]:
-    """Put the model's name in the place of a component or a flavour; adapters are in a component's name, too."""
-    component = stated.pop("component", "").rpartition(".")[2].lower()
-    flavor = stated.pop("flavor", "").lower()
-    extra = stated.pop("more_targets", "")
-    if extra:
-        stated["targets"] = ",".join(filter(None, (stated.get("targets", ""), extra)))
-    for method in ("qlora", "lora"):
-        if component.startswith(f"{method}_"):
-            stated.setdefault("method", method)
-            component = component.removeprefix(f"{method}_")
-            break
-    words = f"{component} {flavor}".strip()
-    if words and words in models:
-        stated["model"] = models[words]
-    elif words:
-        stated["model_words"] = words
-    named = stated.get("model", "")
-    if named and not named.startswith("/") and is_file(path.parent / named / "config.json"):
-        stated["model"] = str(path.parent / named)
-    return stated
 
 
 _ARGUMENT_MODEL = ("num-layers", "hidden-size", "num-attention-heads", "vocab-size")

@@ -41,12 +41,10 @@ class ElasticAnswer:
 
     @property
     def best(self) -> ScalingSetting:
-        """Return the setting that is taken."""
         return self.settings[0]
 
     @property
     def keeps(self) -> bool:
-        """Return True if the share that is asked for keeps the limits."""
         return self.best.inside >= self.asked.share
 
 
@@ -58,7 +56,6 @@ class ElasticSimulation(Simulation):
 
 
 def charge_of(offer: Price, sharding: Sharding, *, minimum_s: float | None = None) -> Charge:
-    """Return how an offer's machines are charged for replicas."""
     spread = servers_of_replica(offer.server, sharding) or 1
     return Charge(
         usd_per_machine_hour=offer.usd_per_machine_hour,

@@ -28,7 +28,6 @@ class BurstSeen:
 
     @property
     def inside_fraction(self) -> float:
-        """Return the share of the requests that kept the limits."""
         return float(self.inside.mean())
 
     @property

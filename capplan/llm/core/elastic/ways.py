@@ -22,7 +22,6 @@ from capplan.llm.core.search.search import Search
 def replicas_of(
     search: Search, fits: Sequence[DeploymentFit], start_of: Callable[[DeploymentFit], Interval]
 ) -> tuple[ReplicaOnGpu, ...]:
-    """Return the replicas of a plan's deployments."""
     return tuple(_replica_on_gpu(search, fit, start_of(fit)) for fit in fits)
 
 

@@ -208,8 +208,6 @@ class DeploymentRejection:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaShare:
-    """The replicas of one kind, and the share of the requests that they get."""
-
     fit: DeploymentFit
     share: float
 
@@ -223,7 +221,6 @@ class MixedFleet:
 
     @property
     def gpus(self) -> int:
-        """Return the GPUs of both kinds."""
         return sum(part.fit.gpus for part in self.parts)
 
     @property
@@ -277,7 +274,6 @@ class DeploymentPlan:
 
     @property
     def gpus_without_fit(self) -> tuple[str, ...]:
-        """Return the GPUs that no deployment searched carries the load on."""
         fitting = {*self.unranked_gpus, *(fit.gpu for fit in self.fits)}
         return tuple(dict.fromkeys(rejection.gpu for rejection in self.rejections if rejection.gpu not in fitting))
 

@@ -43,7 +43,6 @@ class Side:
 
     @cached_property
     def prompt_s(self) -> float:
-        """Return the time of one prompt alone, with its images. [s]"""
         return lone_ttft_s(self.service, self.demand) + self.demand.encoder_s
 
     @cached_property
@@ -121,7 +120,6 @@ class DisaggregatedFit:
 
     @property
     def gpu_words(self) -> str:
-        """Return the GPUs in words: one, or that of prompts and that of answers."""
         return self.gpu or f"{self.prefill.gpu} for prompts and {self.decode.gpu} for answers"
 
     @property

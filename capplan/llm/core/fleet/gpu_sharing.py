@@ -63,7 +63,6 @@ class SharedGpus:
 
     @property
     def usd_per_hour(self) -> float:
-        """Return the rent of whole machines for all groups. [USD/h]"""
         return replace(self.parts[0].fit, replicas=self.replicas).usd_per_hour or 0.0
 
     @property

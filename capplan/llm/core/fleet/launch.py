@@ -115,7 +115,6 @@ class Launch:
 
     @property
     def command(self) -> str:
-        """Return the command as one line for a shell."""
         return shlex.join(self.arguments)
 
     @property
@@ -127,7 +126,6 @@ class Launch:
 
     @property
     def commands(self) -> tuple[str, ...]:
-        """Return the command of every server of the replica, the first one's first."""
         shared = (*self.program, *_words(self.shared_options))
         return (self.command, *(shlex.join((*shared, *words)) for words in self.other_options))
 
@@ -304,7 +302,6 @@ def _vllm(setting: Setting) -> Iterator[LaunchOption]:
 
 
 def _if(holds: bool, name: str, value: object, why: str) -> Iterator[LaunchOption]:
-    """Yield an option where a condition holds."""
     if holds:
         yield _option(name, value, why)
 
@@ -435,7 +432,6 @@ _TRTLLM_MODULES = ("attn_q", "attn_k", "attn_v", "attn_dense", "mlp_h_to_4h", "m
 
 
 def _files(setting: Setting) -> tuple[tuple[str, str], ...]:
-    """Return TensorRT-LLM's file of further settings."""
     if setting.engine is not Engine.TRTLLM:
         return ()
     lines = []

@@ -26,8 +26,6 @@ def launch_files(fit: DeploymentFit, launch: Launch, *, model: str, forms: Launc
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Description:
-    """One deployment, from which the files of every platform are filled."""
-
     fit: DeploymentFit
     launch: Launch
     model: str
@@ -62,6 +60,12 @@ class _Description:
         fit, launch, servers = self.fit, self.launch, self.launch.setting.servers
         image = self.forms.images[launch.engine.value]
         spans, placed = self.spread is MachineShare.SPANNED, self.forms.place_words(self.place)
+        # The lines that start one server of a replica, by the variables PORT, HEAD and RANK.
+        first = self._command("HEAD", "RANK", is_first=True, port="$PORT")
+        other = self._command("HEAD", "RANK", is_first=False)
+        by_rank = ['if [ "$RANK" -eq 0 ]; then', f"  {first}", "else", f"  {other}", "fi"]
+        files = file_lines(dict(self.launch.files))
+        script = "\n".join(filter(None, [files, *(by_rank if self.spread is MachineShare.SPANNED else [first])]))
         words = {
             **placed,
             "image": image.name,
@@ -85,7 +89,7 @@ class _Description:
             "settings": "".join(f"{file}: |\n{textwrap.indent(text, '  ')}" for file, text in launch.files),
             "mount": "- {name: settings, mountPath: /etc/serving}" if launch.files else "",
             "settings_volume": f"- {{name: settings, configMap: {{name: {placed['name']}}}}}" if launch.files else "",
-            "script": self._script(),
+            "script": script,
         }
         words["compose_script"] = words["script"].replace("$", "$$")
         places = [
@@ -117,14 +121,6 @@ class _Description:
             words += option.words if option.option != "--port" or not port else ()
         words += ["--port", port] if port else []
         return "exec " + " ".join(f'"{word}"' if "$" in word else shlex.quote(word) for word in words)
-
-    def _script(self) -> str:
-        """Return the lines that start one server of a replica, by the variables PORT, HEAD and RANK."""
-        first = self._command("HEAD", "RANK", is_first=True, port="$PORT")
-        other = self._command("HEAD", "RANK", is_first=False)
-        by_rank = ['if [ "$RANK" -eq 0 ]; then', f"  {first}", "else", f"  {other}", "fi"]
-        files = file_lines(dict(self.launch.files))
-        return "\n".join(filter(None, [files, *(by_rank if self.spread is MachineShare.SPANNED else [first])]))
 
     def _arguments(self) -> Iterator[str]:
         """Yield the arguments of a replica's first server for a container, each option with its reason."""

@@ -44,7 +44,6 @@ class BrokenLimit:
 
 
 def broken_limit(ttft_s: float, tpot_s: float, e2e_s: float, limits: LatencyLimits) -> BrokenLimit | None:
-    """Return the first limit that times break; None where they keep all."""
     checks = (
         ("⟨max-ttft⟩", "TTFT", ttft_s, limits.ttft_s),
         ("⟨max-tpot⟩", "TPOT", tpot_s, limits.tpot_s),
@@ -73,7 +72,6 @@ def expected_limits(limits: LatencyLimits, *, certainty: float, ttft: Interval, 
 
 
 def broken_at(point: LoadPoint, limits: LatencyLimits, output_len: float) -> BrokenLimit | None:
-    """Return the first limit that the mean times at a point break; None where they keep all."""
     return broken_limit(point.ttft_s, point.tpot_s, point.e2e_s(output_len), limits)
 
 

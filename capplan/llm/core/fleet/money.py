@@ -34,7 +34,6 @@ class FleetYear:
 
 
 def fleets_by_year(fit: DeploymentFit, *, growth_fraction: float, years: int) -> tuple[FleetYear, ...]:
-    """Return the fleet of today and of the end of each year, as the load grows."""
     redundancy = fit.replicas - fit.needed
 
     def fleet(year: int) -> FleetYear:

@@ -64,7 +64,6 @@ def _is_as_fast(server: GpuServer, sharding: Sharding, *, timed: GpuServer) -> b
 
 
 def best_offer(offers: Sequence[Price], sharding: Sharding, replicas: int, *, timed: GpuServer) -> Price | None:
-    """Return the offer whose machines hold a fleet at the least cost; None where none holds it."""
     held = [
         (machines * offer.usd_per_machine_hour, offer.machine_words, offer)
         for offer in offers

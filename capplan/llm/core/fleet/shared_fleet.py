@@ -77,7 +77,6 @@ class SharedFleet:
 
     @property
     def words(self) -> str:
-        """Return the fleet in words: all GPUs, then those of each model."""
         alone = (
             f"{part.fit.gpus} × {part.fit.gpu} for {part.plan.model} ({part.fit.replicas} × {part.fit.sharding.gpus})"
             for part in self.parts

@@ -83,11 +83,9 @@ class TokenLoad(Lengths):
 
     @property
     def input_tokens(self) -> float:
-        """Return the prompt tokens of a request, of all its documents. [tokens]"""
         return self.input_len * self.documents
 
     def demand(self, capacity: float, *, encoder_s: float = 0.0, loaded_s: float = 0.0) -> Demand:
-        """Return the demand on one replica without its rate."""
         return Demand(
             input_len=self.input_len,
             output_len=self.output_len,

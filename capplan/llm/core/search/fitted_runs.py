@@ -98,7 +98,12 @@ def fit_serving(
     within = np.log(in_sample) - np.log([run.observation.value for run in rows])
     pool = WidthRows.of(rows, held_out, within)
     calibration = replace(calibration, widths=pool.widths(np.ones(pool.errors.size, dtype=bool)))
-    judged = {"none": _judge_in_sample(learnt, in_sample, calibration)}
+    answers = [
+        _judged(pair, float(value), calibration.widths, evidence_of_run(pair[1], calibration))
+        for pair, value in zip(learnt, in_sample, strict=True)
+    ]
+    judge_in_sample = ServingValidation(answers=tuple(answers), skipped=())
+    judged = {"none": judge_in_sample}
     judged |= {split: _judge_split(learnt, held_out[split], pool, split) for split in SPLITS}
     inner: _Within = {
         (pair.run.file, pair.run.line, run.observation.metric): _width_of(run, calibration.widths).within
@@ -181,16 +186,6 @@ def judgement(judged: JudgedEngine) -> str:
 _THEN_MEASURED = ("gpu", "family")
 _MOST_FOLDS = 2
 """Parts into which the groups of a split are divided; each is judged by widths that are learnt from the others."""
-
-
-def _judge_in_sample(
-    learnt: Sequence[tuple[PreparedRun, LearntRun]], predicted: FloatArray, calibration: LlmCalibration
-) -> ServingValidation:
-    answers = [
-        _judged(pair, float(value), calibration.widths, evidence_of_run(pair[1], calibration))
-        for pair, value in zip(learnt, predicted, strict=True)
-    ]
-    return ServingValidation(answers=tuple(answers), skipped=())
 
 
 def _judge_split(

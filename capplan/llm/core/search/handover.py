@@ -64,7 +64,6 @@ def launch_of(fit: DeploymentFit, search: Search) -> Launch:
 
 
 def _repository(model: LanguageModel) -> str:
-    """Return the repository of a checkpoint, or its name where none is known."""
     return model.hf_id or model.architecture.name
 
 

@@ -42,7 +42,6 @@ def named_runs_of(measured: Sequence[MeasuredRun], deployment: ServingDeployment
 
 
 def check_runs(measured: Sequence[MeasuredRun], deployment: ServingDeployment) -> None:
-    """Refuse runs of which none is of a deployment."""
     if not measured or runs_of(measured, deployment):
         return
     given, sharding = measured[0], deployment.words.sharding

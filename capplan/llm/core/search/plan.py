@@ -133,7 +133,6 @@ def _planned(search: Search) -> DeploymentPlan:
 
 
 def check_load(load: TokenLoad) -> None:
-    """Raise unless a load says how many requests come, or how many clients wait."""
     if (load.rate_per_s is None) == (load.concurrency is None):
         raise UsageError("state the load by one of ⟨rate⟩ (requests per second) and ⟨concurrency⟩ (clients).")
     if load.rate_per_s is not None and not 1e-9 <= load.rate_per_s < float("inf"):
@@ -207,7 +206,6 @@ def _mixed(search: Search, fits: tuple[DeploymentFit, ...]) -> MixedFleet | None
 
 
 def _finished(search: Search, sizing: ReplicaSizing) -> ReplicaSizing:
-    """Simulate a deployment until its replicas are known."""
     while not sizing.is_settled:
         found = search.sized(sizing)
         if isinstance(found, DeploymentRejection):

@@ -149,7 +149,6 @@ class NearMiss:
 
     @property
     def words(self) -> str:
-        """Return the fleet in words, such as "4 GPUs = 2 replicas × 2 GPUs"."""
         return replace(self.fit, replicas=self.replicas).words
 
 

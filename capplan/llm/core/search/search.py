@@ -252,7 +252,6 @@ class Search:
         return replace(rejection(words, reason, Obstacle.LIMIT), broken_option=DRAW_OPTION)
 
     def service(self, deployment: ServingDeployment) -> ServedDeployment:
-        """Return a deployment ready to be asked for times."""
         learnt = self.adjustment(deployment)
         return deployment.service(self.constants, time_factor=learnt.factor if learnt else 1.0)
 
@@ -281,7 +280,6 @@ class Search:
         return MEASURED_HERE if self.adjustment(deployment) else deployment.evidence(self.calibration)
 
     def demand(self, deployment: ServingDeployment, capacity: float) -> Demand:
-        """Return the demand on one replica, with the image encoder's time."""
         return request_demand(deployment, self.constants, self.question.load, capacity=capacity)
 
     def _fit(
@@ -341,7 +339,6 @@ class Search:
         return load_points(self.service(deployment), self.demand(deployment, capacity), running=running)[0]
 
     def _widths(self, deployment: ServingDeployment) -> list[Width]:
-        """Return the interval widths of the times to the first token and between tokens."""
         metrics = Metric.TTFT, Metric.TPOT
         return [serving_width(metric, Serving.OPEN_LOAD, deployment, self.calibration) for metric in metrics]
 

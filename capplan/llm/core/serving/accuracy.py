@@ -57,13 +57,10 @@ class CellAccuracy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServingValidation:
-    """All judged answers, and the rows that could not be predicted."""
-
     answers: tuple[JudgedAnswer, ...]
     skipped: tuple[SkippedRun, ...]
 
     def overall(self) -> dict[Metric | EnergyMetric, Accuracy | None]:
-        """Return the accuracy of each metric, None where nothing was measured."""
         return {
             metric: accuracy([item for item in self.answers if item.metric is metric])
             for metric in (*Metric, *EnergyMetric)
@@ -97,7 +94,6 @@ def cell_value(item: JudgedAnswer, name: str) -> str:
 
 
 def accuracy(items: Sequence[JudgedAnswer]) -> Accuracy | None:
-    """Compute the accuracy over answers of one metric; None if there are none."""
     if not items:
         return None
     measured = np.array([item.measured for item in items])
@@ -129,7 +125,6 @@ class Decisions:
 
     @property
     def broken_fraction(self) -> float:
-        """Return the share of choices that broke their limit."""
         return self.broken / self.choices
 
 

@@ -39,8 +39,6 @@ class Serving(StrEnum):
 
 
 class Metric(StrEnum):
-    """What a run is judged by."""
-
     TTFT = "ttft"
     TPOT = "tpot"
     OUTPUT_TOKENS_PER_S = "output_tokens_per_s"
@@ -92,7 +90,6 @@ def answer(case: ServingCase, constants: Constants) -> ServingTimes:
 
 
 def metric_of(times: ServingTimes, metric: Metric) -> float:
-    """Return one metric of predicted times. [s or 1/s]"""
     values = {Metric.TTFT: times.ttft_s, Metric.TPOT: times.tpot_s}
     return values.get(metric, times.output_tokens_per_s)
 
@@ -169,7 +166,6 @@ class MeasuredRun:
         return f"{self.block}|{parallel}|{self.serving}"
 
     def demand(self, *, capacity: float) -> Demand:
-        """Return what one replica was asked."""
         return Demand(
             input_len=self.input_len,
             output_len=self.output_len,

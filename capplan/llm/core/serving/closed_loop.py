@@ -49,7 +49,6 @@ class ClosedLoop:
 
     @property
     def pool_tokens(self) -> float:
-        """Return the tokens that memory holds."""
         return self.capacity * (self.input_len + self.output_len)
 
 
@@ -86,7 +85,6 @@ class StepGrid:
     seconds: list[list[float]]
 
     def at(self, running: int, chunk: float) -> float:
-        """Return the time of a step by decoding sequences and prompt tokens. [s]"""
         row = self.seconds[running]
         if chunk <= 0:
             return row[0]
@@ -109,7 +107,6 @@ def step_grid(most: int, token_budget: float, seconds: StepSeconds) -> StepGrid:
 
 
 def simulate(loop: ClosedLoop, seconds: StepSeconds) -> LoopTimes:
-    """Run the loop until every client has sent all its requests, and return mean times."""
     most = int(min(loop.clients, loop.most_sequences if loop.evicts else loop.capacity))
     return _LoopState(loop, step_grid(most + 1, loop.token_budget, seconds)).times()
 

@@ -143,7 +143,6 @@ def _with_share(work: CardWork, other: CardWork, share: float) -> CardWork:
 
 
 def card_works(kernels: Kernels, gpu: GpuSpec, load: Load, time_s: FloatArray) -> list[CardWork]:
-    """Return the work of steps on one card of a pipeline stage."""
     work = step_work(kernels, load, of_mean=True)
     padding = np.array(work.padding)
     for index, item in enumerate(kernels.experts, start=len(kernels.products)):

@@ -131,7 +131,6 @@ def evidence_of(
 
 
 def _outside(release: tuple[int, ...] | None, measured: Sequence[str]) -> set[Novelty]:
-    """Return on which side of the oldest and the newest release that were measured a release lies."""
     if release is None or not measured:
         return set()
     oldest, newest = (parse_version(text) for text in measured)

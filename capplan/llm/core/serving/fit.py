@@ -95,11 +95,9 @@ class Tabulated:
         )
 
     def logs(self, vector: FloatArray) -> FloatArray:
-        """Return the logarithms of the closed forms."""
         return _log_answers(self.steps, self.points, self.layout.view(vector))
 
     def aside_logs(self, vector: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the logarithms of the lone prompts and of the steps of what waits."""
         if self.aside is None:
             return np.zeros(0), np.zeros(0)
         found = _log_answers(*self.aside, self.layout.view(vector))
@@ -156,7 +154,6 @@ class FullFit:
     correction: FloatArray
 
     def queue_s(self, case: ServingCase) -> float:
-        """Return the mean wait for memory or a free sequence in a loop. [s]"""
         loop = self.loops.get(id(case))
         return 0.0 if loop is None else loop.queue_s
 

@@ -112,7 +112,6 @@ def known_by(runs: Sequence[LearntRun], calibration: LlmCalibration) -> LlmCalib
 
 
 def evidence_of_run(run: LearntRun, calibration: LlmCalibration) -> ServingEvidence:
-    """Return what is known of a run by what was measured."""
     return evidence_of(
         calibration,
         model=run.model,
@@ -280,7 +279,17 @@ class WidthRows:
         """
         known = kept & np.isin(self.split, _STILL_KNOWN) & self.is_known
         same = _half_widths(np.abs(self.errors[known]), self.labels.at(self.rows[known]))
-        inner = _half_widths(_within_deployments(self.within, self.labels.deployment), self.labels)
+        # How far each logarithm is from the mean of its deployment, as if that mean were known exactly. Deviations
+        # from the mean of n runs are too small by √((n − 1) ÷ n); a deployment of one run says nothing, and its
+        # deviation is taken as the median of the others.
+        _, inverse, counts = np.unique(self.labels.deployment, return_inverse=True, return_counts=True)
+        means = np.bincount(inverse, weights=self.within) / counts
+        runs = counts[inverse]
+        found = np.abs(self.within - means[inverse]) * np.sqrt(runs / np.maximum(runs - 1, 1))
+        if (runs > 1).any():
+            found[runs == 1] = np.median(found[runs > 1])
+        within_deployments = np.asarray(found)
+        inner = _half_widths(within_deployments, self.labels)
         names = np.unique(self.labels.name)
         for name in names:  # one that was never held out is as wide as in sample
             same.setdefault(str(name), inner[str(name)])
@@ -422,18 +431,3 @@ def _pooled(errors: FloatArray, labels: _Labels, mine: BoolArray, whole: float) 
     share = deployments / (deployments + POOLED_DEPLOYMENTS)
     own = float(np.quantile(errors[mine], COVERED))
     return float(np.sqrt(share * own**2 + (1.0 - share) * whole**2))
-
-
-def _within_deployments(errors: FloatArray, deployments: NDArray[np.str_]) -> FloatArray:
-    """Return how far each logarithm is from the mean of its deployment, as if that mean were known exactly.
-
-    Deviations from the mean of n runs are too small by √((n − 1) ÷ n); a deployment of one run says nothing, and its
-    deviation is taken as the median of the others.
-    """
-    _, inverse, counts = np.unique(deployments, return_inverse=True, return_counts=True)
-    means = np.bincount(inverse, weights=errors) / counts
-    runs = counts[inverse]
-    found = np.abs(errors - means[inverse]) * np.sqrt(runs / np.maximum(runs - 1, 1))
-    if (runs > 1).any():
-        found[runs == 1] = np.median(found[runs > 1])
-    return np.asarray(found)

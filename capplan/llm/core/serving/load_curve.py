@@ -50,7 +50,6 @@ class LoadPoint:
     prefill_fraction: float = 0.0
 
     def e2e_s(self, output_len: float) -> float:
-        """Return the mean time of a whole answer. [s]"""
         return self.ttft_s + max(output_len - 1.0, 0.0) * self.tpot_s
 
 
@@ -61,7 +60,6 @@ def load_curve(service: ServedDeployment, demand: Demand) -> tuple[LoadPoint, ..
 
 
 def load_points(service: ServedDeployment, demand: Demand, *, running: FloatArray) -> tuple[LoadPoint, ...]:
-    """Compute the points at which so many requests are in one replica."""
     if demand.output_len <= 1:
         return _prompt_points(service, demand, running=running)
     rate_per_s, tpot_s, prefill_s, waiting = _loaded(service, demand, running)

@@ -37,12 +37,10 @@ class ServedDeployment:
 
     @property
     def scheduling(self) -> Scheduling:
-        """Return how the engine fills its steps."""
         ranks = self.kernels.data_parallel
         return self.flags.applied_to(scheduling_on(self.engine, self.machine, data=ranks), data=ranks)
 
     def step(self, load: Load) -> StepTime:
-        """Compute the parts of the time of steps on one pipeline stage."""
         layout = self.constants.layout
         table = step_table(self.kernels, load, machine=self.machine, layout=layout, engine=self.engine)
         times = step_time(table, self.constants)
@@ -126,7 +124,6 @@ class Demand:
     cv: float = 0.0
 
     def waves_of(self, clients: float) -> float:
-        """Return the requests of each client."""
         return WAVES if self.requests is None else max(1.0, self.requests / clients)
 
     @property
@@ -136,7 +133,6 @@ class Demand:
 
     @property
     def tokens_per_step(self) -> float:
-        """Return the tokens that a decode step gives each sequence."""
         return self.speculation.tokens_per_step if self.speculation else 1.0
 
     @property
@@ -440,18 +436,15 @@ def most_running(service: ServedDeployment, demand: Demand) -> float:
 
 
 def lone_ttft_s(service: ServedDeployment, demand: Demand) -> float:
-    """Compute the time to the first token of one prompt on an idle replica. [s]"""
     return _combine(service, lone_steps(service, demand))
 
 
 def lone_steps(service: ServedDeployment, demand: Demand) -> TwoSteps:
-    """Return the steps of one prompt on an idle replica."""
     pipeline, fills = service.kernels.pipeline_parallel, service.scheduling.fills_pipeline
     return lone_prefill(requests_of(service, demand, 1.0), pipeline=pipeline, fills_pipeline=fills)
 
 
 def requests_of(service: ServedDeployment, demand: Demand, batch: float | FloatArray) -> Requests:
-    """Describe the requests of a replica that processes a batch at a time."""
     return Requests(
         input_len=demand.input_len,
         output_len=demand.output_len,

@@ -34,7 +34,6 @@ class Requests:
 
     @property
     def prefill_len(self) -> float:
-        """Return the tokens of a prompt that are processed."""
         return self.input_len - self.cached_len
 
 

@@ -73,12 +73,10 @@ class Arrivals:
 
     @property
     def rate_per_s(self) -> float:
-        """Return the mean rate of arrivals. [1/s]"""
         return float(len(self.at_s) / self.at_s[-1]) if self.at_s[-1] > 0 else float("inf")
 
     @property
     def has_times(self) -> bool:
-        """Return True if the requests come at different times."""
         return bool(self.at_s[-1] > 0)
 
 

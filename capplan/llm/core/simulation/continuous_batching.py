@@ -69,7 +69,6 @@ class RequestTimes:
 def simulate_requests(
     arrivals: Arrivals, admission: Admission, grid: StepGrid, *, clients: int | None, in_bursts: bool = False
 ) -> RequestTimes:
-    """Serve requests with the tabulated times of steps."""
     return ReplicaState(arrivals, admission, grid, clients=clients, in_bursts=in_bursts).times()
 
 

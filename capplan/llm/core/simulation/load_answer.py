@@ -29,7 +29,6 @@ class Percentiles:
 
     @classmethod
     def of(cls, values: FloatArray) -> "Percentiles":
-        """Summarise the times of requests."""
         p50, p90, p95, p99 = (float(value) for value in np.percentile(values, _PERCENTS))
         return cls(mean=float(values.mean()), p50=p50, p90=p90, p95=p95, p99=p99)
 
@@ -49,7 +48,6 @@ class Percentiles:
         return cls(mean=float(np.average(values, weights=weights)), p50=p50, p90=p90, p95=p95, p99=p99)
 
     def at(self, statistic: "Statistic") -> float:
-        """Return the mean or a percentile. [s]"""
         return float(getattr(self, statistic.value))
 
 
@@ -100,7 +98,6 @@ class LoadAnswer:
 
     @property
     def goodput_per_s(self) -> float | None:
-        """Return the requests per second that keep every limit; None without limits. [1/s]"""
         return None if self.goodput_fraction is None else self.goodput_fraction * self.rate_per_s
 
     @property
@@ -119,6 +116,9 @@ def summarise(
     several = answers > 1
     span_s = times.span_s or 1.0
     cached = 0.0 if arrivals.cached is None else float(arrivals.cached.sum() / arrivals.prompts.sum())
+    pairs = ((ttft, limits.ttft_s), (tpot, limits.tpot_s), (e2e, limits.e2e_s))
+    kept = [values <= limit for values, limit in pairs if limit is not None]
+    goodput = float(np.all(kept, axis=0).mean()) if kept else None
     return LoadAnswer(
         rate_per_s=len(arrivals.at_s) / span_s if clients is not None else arrivals.rate_per_s,
         requests=len(arrivals.at_s),
@@ -129,7 +129,7 @@ def summarise(
         inclusive_tpot_s=float((e2e / answers).mean()),
         output_tokens_per_s=float(arrivals.answers.sum()) / span_s,
         input_tokens_per_s=float(arrivals.prompts.sum()) / span_s,
-        goodput_fraction=_goodput(ttft, tpot, e2e, limits),
+        goodput_fraction=goodput,
         keeps_up=clients is not None or _keeps_up(times.ttft_s),
         preemptions=times.preemptions,
         mean_running=times.mean_running,
@@ -138,12 +138,6 @@ def summarise(
         clients=clients,
         label=label,
     )
-
-
-def _goodput(ttft: FloatArray, tpot: FloatArray, e2e: FloatArray, limits: LatencyLimits) -> float | None:
-    pairs = ((ttft, limits.ttft_s), (tpot, limits.tpot_s), (e2e, limits.e2e_s))
-    kept = [values <= limit for values, limit in pairs if limit is not None]
-    return float(np.all(kept, axis=0).mean()) if kept else None
 
 
 def _keeps_up(ttft_s: FloatArray) -> bool:
@@ -172,7 +166,6 @@ class Simulation:
     notes: tuple[str, ...] = ()
 
     def load_fraction(self, answer: LoadAnswer) -> float:
-        """Return a load's rate over that of the full replica."""
         return answer.rate_per_s / self.saturation_rate_per_s
 
     @property

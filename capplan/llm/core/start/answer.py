@@ -63,14 +63,11 @@ class StartAnswer:
     @property
     def whole_s(self) -> Interval:
         """Return the time of the whole start: the engine's by its own spread, that of machine and image added. [s]"""
-        return self.outside_s + Interval.around(self.engine_s, exp(NORMAL_90 * self.spread))
-
-    @property
-    def outside_s(self) -> Interval:
-        """Return the time of the machine and its image, and of an engine that wakes. [s]"""
-        return sum(
+        # The time of the machine and its image, and of an engine that wakes. [s]
+        outside_s = sum(
             (part.time_s for part in self.parts if part.part in _OUTSIDE), start=Interval(low=0, expected=0, high=0)
         )
+        return outside_s + Interval.around(self.engine_s, exp(NORMAL_90 * self.spread))
 
 
 _OUTSIDE = frozenset({StartPart.PROVISIONING, StartPart.IMAGE, StartPart.WAKE})

@@ -38,7 +38,6 @@ class WakeLaw:
     source: str
 
     def time_s(self, weight_bytes: float) -> Interval:
-        """Return the time for a replica's weights. [s]"""
         return Interval.exact(self.fixed_s) + weight_bytes / self.bytes_per_s
 
 

@@ -138,7 +138,6 @@ A calibration may add widths of one generation of an engine, such as "tpot, dens
 
 
 def engine_width(name: str, engine: str) -> str:
-    """Return the name of the widths of one generation of an engine."""
     return f"{name}, {engine}"
 
 
@@ -162,7 +161,6 @@ def vendor_name(vendor: str, architecture: str, engine: str) -> str:
 
 
 def factor_name(engine: str, architecture: str, kernel: str) -> str:
-    """Return the name of the factor of a class of kernels in one engine on one architecture."""
     return f"{kernel} | {_SAME_KERNELS.get(engine, engine)} | {architecture}"
 
 
@@ -235,7 +233,6 @@ class Width:
     below: float = 1.0
 
     def half(self, novelties: Set[Novelty]) -> float:
-        """Return the half-width by what was not measured, as a factor."""
         square = log(self.same) ** 2
         for row in DISTANCES.values():
             found = [novelty for novelty in row if novelty in novelties]

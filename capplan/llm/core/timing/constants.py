@@ -45,7 +45,6 @@ class ConstantsVector:
         return self.factors.index(name) if name in self.factors else -1
 
     def pack(self, calibration: LlmCalibration) -> FloatArray:
-        """Return the constants of a calibration as a vector of logarithms."""
         values: list[float] = []
         for name in _KERNEL:
             values += [getattr(calibration.kernels[item], name) for item in CLASSES]
@@ -58,7 +57,6 @@ class ConstantsVector:
         return np.log(np.maximum(values, 1e-12))
 
     def view(self, vector: FloatArray) -> "Constants":
-        """Read a vector of logarithms as constants."""
         values = np.exp(vector)
         blocks: dict[str, FloatArray] = {}
         start = 0

@@ -61,7 +61,6 @@ class SchedulerFlags:
         return None if self.receive_interval is None else (self.receive_interval + 1) / 2
 
     def applied_to(self, rules: Scheduling, *, data: int) -> Scheduling:
-        """Return how an engine schedules with these flags."""
         return replace(
             rules,
             mixes=rules.mixes if self.mixes is None else self.mixes,
@@ -91,7 +90,6 @@ those of any GPU. TensorRT-LLM keeps room for whole answers (GUARANTEED_NO_EVICT
 
 
 def scheduling_on(engine: str, machine: Machine, *, data: int) -> Scheduling:
-    """Return how an engine fills its steps by default on a GPU."""
     rules, known = SCHEDULING[engine], find_engine(engine.partition(" ")[0])
     tokens = step_tokens(known, machine.id, total_bytes=machine.memory_bytes, data=data)
     if known is Engine.VLLM:

@@ -181,7 +181,6 @@ class _Lister:
         return tensor.outputs / (tensor_parallel if tensor.split in {Split.OUTPUTS, Split.VOCABULARY} else 1)
 
     def experts(self, layer: Layer, count: float) -> Iterator[ExpertProduct]:
-        """Yield the grouped product of a mixture of experts."""
         mlp = layer.mlp
         if not isinstance(mlp, Experts):
             return
@@ -203,7 +202,6 @@ class _Lister:
         )
 
     def attentions(self, layer: Layer, count: float) -> Iterator[AttentionKernel]:
-        """Yield the softmax attention of a layer."""
         mixer, tensor, cached = layer.mixer, self.sharding.tensor, self.formats.cache_bytes
         if isinstance(mixer, Attention):
             queries, pair = mixer.query_heads / tensor, mixer.key_dim + mixer.value_dim

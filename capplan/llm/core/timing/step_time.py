@@ -50,7 +50,6 @@ class Collectives:
 
     @classmethod
     def stack(cls, parts: Sequence["Collectives"]) -> "Collectives":
-        """Stack the steps of several deployments."""
         return cls(**{item.name: np.concatenate([getattr(part, item.name) for part in parts]) for item in fields(cls)})
 
 
@@ -288,7 +287,6 @@ def _kernel_times(table: StepTable, constants: Constants) -> tuple[FloatArray, F
 
 
 def _fixed_s(table: StepTable, constants: Constants) -> FloatArray:
-    """Return the fixed time of each kernel [step, kernel]. [s]"""
     foreign = 1.0 + table.foreign * (constants.device("other_fixed") - 1.0)
     return constants.kernel("fixed_s")[table.kernel_class] * (foreign * constants.factors_of(table.fixed))[:, None]
 
@@ -332,7 +330,6 @@ def factor_slopes_s(table: StepTable, constants: Constants) -> FloatArray:
 
 
 def step_time(table: StepTable, constants: Constants, *, kernels_s: FloatArray | None = None) -> StepTime:
-    """Compute the time of every step of a table with fitted constants."""
     if kernels_s is None:
         kernels_s = table.count * (_kernel_times(table, constants)[2] + _fixed_s(table, constants))
     engine, memory = table.engine, _memory_factor(table, constants)
@@ -353,5 +350,4 @@ def step_time(table: StepTable, constants: Constants, *, kernels_s: FloatArray |
 
 
 def class_names(table: StepTable) -> tuple[str, ...]:
-    """Name the class of each kernel of a table of one deployment."""
     return tuple(CLASSES[index] for index in table.kernel_class[0])

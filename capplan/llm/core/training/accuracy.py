@@ -93,7 +93,6 @@ class TrainingCalibration:
         return min(max(known, _LEAST_PROBABILITY), 1.0 - _LEAST_PROBABILITY)
 
     def evidence(self, *, gpu: GpuSpec, framework: str) -> TrainingEvidence:
-        """Classify a job's speed by what was measured."""
         knows_gpu = gpu.id in self.measured_gpus
         knows_chip = knows_gpu or gpu.design.family in self.measured_chips
         knows_framework = framework in self.measured_frameworks
@@ -104,14 +103,12 @@ class TrainingCalibration:
         return TrainingEvidence.MEASURED if knows_gpu else TrainingEvidence.TRANSFERRED
 
     def width(self, job: TrainingJob, evidence: TrainingEvidence) -> float:
-        """Return the half width of the interval of a job's speed, as a factor."""
         if job.architecture.is_moe:
             return self.widths.experts[evidence]
         alone = job.is_adapted and job.layout.gpus == 1
         return self.widths.adapters[evidence] if alone else self.widths.dense[evidence]
 
     def memory_evidence(self, *, gpu: GpuSpec, framework: TrainingFramework) -> TrainingEvidence:
-        """Classify a job's peak of memory by what was measured."""
         if gpu.vendor not in self.memory_vendors:
             return TrainingEvidence.FAR
         if framework.name in self.memory_frameworks:

@@ -51,7 +51,6 @@ class TrainingMemoryAnswer:
 
     @property
     def fits(self) -> bool:
-        """Return True if the expected peak is within what a process may take."""
         return self.peak.expected <= self.usable_bytes
 
     @property
@@ -110,12 +109,10 @@ class TrainingEstimate:
 
     @property
     def tokens_per_s_per_gpu(self) -> Interval:
-        """Return the tokens per second of one GPU. [1/s]"""
         return self.tokens_per_s * (1.0 / self.job.layout.gpus)
 
     @property
     def joules_per_token(self) -> Interval | None:
-        """Return the energy of all GPUs for a token. [J]"""
         return self.energy.joules_per_sample * (1.0 / self.job.step_tokens) if self.energy else None
 
     @property

@@ -154,7 +154,6 @@ class TrainingLayout:
 
     @property
     def data(self) -> int:
-        """Return the ranks of data parallelism."""
         return max(1, self.gpus // (self.tensor * self.pipeline * self.context))
 
     @property
@@ -226,12 +225,10 @@ class TrainingJob:
 
     @property
     def parts(self) -> ObjectiveParts:
-        """Return what the objective adds."""
         return OBJECTIVES[self.objective]
 
     @property
     def is_adapted(self) -> bool:
-        """Return True if the base is frozen and adapters are trained."""
         return self.method is not Method.FULL
 
     @property

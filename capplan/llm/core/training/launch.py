@@ -50,7 +50,6 @@ def _lines(form: str, words: Mapping[str, str]) -> list[str]:
 
 
 def nodes_of(job: TrainingJob) -> tuple[int, int]:
-    """Return the servers of a job, and the GPUs of each."""
     layout = job.layout
     per_node = min(layout.gpus, layout.gpus_per_node)
     return -(-layout.gpus // per_node), per_node
@@ -145,18 +144,15 @@ def _megatron_model(model: Architecture) -> Iterator[str]:
     if not (isinstance(first.mlp, DenseMlp) and first.mlp.bias):
         yield "--disable-bias-linear"
     if experts is not None:
-        yield from _megatron_experts(model, experts)
-
-
-def _megatron_experts(model: Architecture, experts: Experts) -> Iterator[str]:
-    """Yield Megatron's arguments of a mixture of experts; layers without one are zeros of its pattern."""
-    yield f"--num-experts {experts.count} --moe-router-topk {experts.per_token} --moe-ffn-hidden-size {experts.width}"
-    yield "--moe-grouped-gemm --moe-token-dispatcher-type alltoall"
-    if experts.shared_width:
-        yield f"--moe-shared-expert-intermediate-size {experts.shared_width}"
-    pattern = [int(isinstance(layer.mlp, Experts)) for layer in model.layers]
-    if not all(pattern):
-        yield f"--moe-layer-freq '[{','.join(map(str, pattern))}]'"
+        # Megatron's arguments of a mixture of experts; layers without one are zeros of its pattern.
+        routed = f"--num-experts {experts.count} --moe-router-topk {experts.per_token}"
+        yield f"{routed} --moe-ffn-hidden-size {experts.width}"
+        yield "--moe-grouped-gemm --moe-token-dispatcher-type alltoall"
+        if experts.shared_width:
+            yield f"--moe-shared-expert-intermediate-size {experts.shared_width}"
+        pattern = [int(isinstance(layer.mlp, Experts)) for layer in model.layers]
+        if not all(pattern):
+            yield f"--moe-layer-freq '[{','.join(map(str, pattern))}]'"
 
 
 def _beyond_megatron(model: Architecture) -> Iterator[str]:

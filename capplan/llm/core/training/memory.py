@@ -105,7 +105,6 @@ class TrainingMemory:
 
     @property
     def allocated(self) -> float:
-        """Return the peak of allocated tensors. [bytes]"""
         return (
             self.weights
             + self.frozen

@@ -42,7 +42,6 @@ class StageParameters:
 
     @property
     def total(self) -> float:
-        """Return all parameters of the base."""
         return self.dense + self.experts + self.embedding + self.head
 
 
@@ -64,7 +63,6 @@ def is_expert(tensor: Tensor) -> bool:
 
 @lru_cache(maxsize=4096)
 def count_layer(layer: Layer, hidden_dim: int, cuts: tuple[int, int, int]) -> LayerCount:
-    """Count the parameters of one layer on one GPU."""
     layout = TrainingLayout(gpus=cuts[0] * cuts[1] * cuts[2], tensor=cuts[0], expert=cuts[1], expert_tensor=cuts[2])
     dense = experts = matrices = largest = 0.0
     for tensor in layer_tensors(layer, hidden_dim=hidden_dim):

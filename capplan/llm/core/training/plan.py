@@ -85,7 +85,6 @@ class PricedTraining:
 def price_training(
     estimate: TrainingEstimate, terms: RunTerms, *, offer: Price | None, campaign: Interval
 ) -> PricedTraining:
-    """Return an estimate with its run, money and energy."""
     job = estimate.job
     tokens = terms.dataset.processed_tokens(job.sequence_tokens, micro_batch=job.micro_batch)
     if tokens is not None and terms.dataset.samples is not None:
@@ -183,7 +182,6 @@ class TrainingPlan:
 
     @property
     def kept(self) -> tuple[PricedTraining, ...]:
-        """Return the runs within the deadline and the budget."""
         return tuple(filter(self.asked.kept_by, self.priced))
 
     @property
@@ -274,7 +272,6 @@ class _Searches:
     _peaks: Peaks = field(default_factory=dict, init=False)
 
     def search(self, gpu: GpuSpec, counts: Iterable[int]) -> None:
-        """Search and price the best layout of a GPU on each count."""
         asked = self.asked
         self.usable[gpu.id] = gpu.expected_usable_bytes
         if (reason := impossible(self.job, gpu) or self.law.refusal(gpu)) is not None:
@@ -364,7 +361,6 @@ _MOST_WAYS, _MOST_TRIED = 3, 4
 
 
 def _ways_out(stated: _Searches, gpus: Sequence[GpuSpec]) -> tuple[WayOut, ...]:
-    """Return changes of a job that let it fit, the cheapest first, or the quickest where no price is known."""
     found: list[WayOut] = []
     for words, changed, times in _changes(stated.job):
         searches = replace(stated, job=changed)

@@ -98,7 +98,6 @@ class TrainingRun:
 
     @property
     def goodput_fraction(self) -> float:
-        """Return the share of the wall time that trains."""
         return self.ideal_s / self.wall_s.expected
 
     @property
@@ -107,7 +106,6 @@ class TrainingRun:
 
     @property
     def campaign_gpu_hours(self) -> Interval:
-        """Return the GPU hours of a whole campaign. [h]"""
         return self.campaign_s * (self.gpus / 3600.0)
 
 

@@ -72,7 +72,6 @@ class Found:
 
     @property
     def best(self) -> LayoutCandidate | None:
-        """Return the best layout; None where none fits."""
         return self.candidates[0] if self.candidates else None
 
     @property

@@ -94,7 +94,6 @@ class TrainingStepTime:
 
 
 def step_time(work: TrainingStepWork, constants: TimeConstants, family: Family) -> TrainingStepTime:
-    """Estimate the time of one step."""
     times, links = work.accumulation / constants.families[family], constants.links
     product = constants.products[work.product] / (constants.misaligned if work.is_misaligned else 1.0)
     wide = constants.products[ProductClass.WIDE]

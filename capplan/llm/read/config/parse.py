@@ -262,17 +262,14 @@ def _pruned_layer(block: Fields, *, hidden: int, heads: int, head_width: int) ->
             raise attention.error(f"{heads} query heads are not a multiple of n_heads_in_group {group}")
         mixer = Attention(query_heads=heads, kv_heads=heads // group, key_dim=head_width, value_dim=head_width)
     if not ffn.flag("no_op"):
-        mlp = DenseMlp(width=_pruned_width(ffn, hidden))
+        # Two thirds of `ffn_mult` times the hidden width, rounded up to 256, as the published code does.
+        factor = ffn.raw("ffn_mult")
+        if not isinstance(factor, int | float) or not 0 < factor < 1000:
+            raise ffn.error("ffn_mult must be a number above 0")
+        width = int(2 * factor * hidden / 3)
+        pruned_width = -(-width // 256) * 256
+        mlp = DenseMlp(width=pruned_width)
     return Layer(mixer=mixer, mlp=mlp, norm_parameters=hidden * ((mixer is not None) + (mlp is not None)))
-
-
-def _pruned_width(ffn: Fields, hidden: int) -> int:
-    """Return two thirds of `ffn_mult` times the hidden width, rounded up to 256, as the published code does."""
-    factor = ffn.raw("ffn_mult")
-    if not isinstance(factor, int | float) or not 0 < factor < 1000:
-        raise ffn.error("ffn_mult must be a number above 0")
-    width = int(2 * factor * hidden / 3)
-    return -(-width // 256) * 256
 
 
 def _rope_scaling(fields: Fields) -> Fields | None:
