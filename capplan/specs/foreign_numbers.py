@@ -30,7 +30,7 @@ def split_currency(text: str) -> tuple[str, str | None]:
     return match["behind"] or match["amount"], _SIGNS.get(sign, sign)
 
 
-def read_number(text: str, *, in_dollars: bool = False, decimal_comma: bool = False) -> float:
+def read_number(text: str, *, in_dollars: bool = False, decimal_comma: bool | None = False) -> float:
     """Read a number of at least 0: 1234.5, 1,234.50, 1.234,50, 1 234,50, 1'234.50, 1234,5, 1.2e3, in any digits.
 
     A point alone is a decimal point. A comma alone before three digits may be either, and is refused.
@@ -39,7 +39,7 @@ def read_number(text: str, *, in_dollars: bool = False, decimal_comma: bool = Fa
         text: the cell of a table.
         in_dollars: a dollar sign or USD may stand before or behind.
         decimal_comma: the table is of a country that writes a comma before decimals: one alone is that, and a point
-            alone before three digits may be either.
+            alone before three digits may be either. None: it is not known, and either before three digits is refused.
 
     Raises:
         ValueError: it is no such number, or may mean two; the message follows the name of what is read.
@@ -52,14 +52,18 @@ def read_number(text: str, *, in_dollars: bool = False, decimal_comma: bool = Fa
         raise ValueError(f"must be a number, not {len(given):,} characters")
     if foreign := [sign for sign in given if unicodedata.category(sign) == "Sc"]:
         raise ValueError(f"{text!r} has the sign {foreign[0]}; write plain digits, and convert a price to USD")
-    if decimal_comma and (match := _POINT_AMONG_COMMAS.fullmatch(given)):
-        raise ValueError(f"{text!r} may mean {match[1]}{match[2]} or {match[1]},{match[2]}; write one of these")
+    sure = "0" if decimal_comma is None else ""  # four decimals can be no thousands
+    if decimal_comma is not False and (match := _POINT_AMONG_COMMAS.fullmatch(given)):
+        second = f"{match[1]},{match[2]}" if decimal_comma else f"{match[1]}.{match[2]}{sure}"
+        raise ValueError(f"{text!r} may mean {match[1]}{match[2]} or {second}; write one of these")
     if _PLAIN.fullmatch(given):
         return float(given)
     if decimal_comma and _DECIMAL_COMMA.fullmatch(given):
         return float(given.replace(",", "."))
     if match := _AMBIGUOUS.fullmatch(given):
-        raise ValueError(f"{text!r} may mean {int(match[1] + match[2])} or {match[1]}.{match[2]}; write one of these")
+        raise ValueError(
+            f"{text!r} may mean {int(match[1] + match[2])} or {match[1]}.{match[2]}{sure}; write one of these"
+        )
     if _DECIMAL_COMMA.fullmatch(given):
         return float(given.replace(",", "."))
     for grouped in _GROUPED:

@@ -51,6 +51,8 @@ _TERMS = {
     "rent community host": Term.COMMUNITY, "purchase card": Term.BUY, "purchase server": Term.BUY,
     **{term.value: term for term in Term},
 }  # fmt: skip
+_POINT_CURRENCIES = (CURRENCY, "GBP")
+"""Currencies whose countries write a point before decimals, never before thousands."""
 _QUARTER_MONTH = {"Q1": 1, "Q2": 4, "Q3": 7, "Q4": 10}
 
 
@@ -331,8 +333,11 @@ def _paid(row: Mapping[str, str], count: int, table: _Rows) -> _Paid:
     """Read the price of a row in any currency of which a rate is known."""
     whole = bool(row["price"])
     text, sign = split_currency(row["price"] if whole else row.get("value_per_gpu", ""))
-    value = _amount(text, "price", count=1 if whole else count, decimal_comma=table.decimal_comma)
     currency = (row.get("currency") or sign or CURRENCY).upper()
+    unsure = currency not in _POINT_CURRENCIES and _TERMS.get(row["term"].lower()) is Term.BUY
+    value = _amount(
+        text, "price", count=1 if whole else count, decimal_comma=table.decimal_comma or (None if unsure else False)
+    )
     if currency == CURRENCY:
         return _Paid(usd=value)
     rate, words = table.exchange.rate(currency)
@@ -381,7 +386,7 @@ def _gpu(given: str, names: GpuNames) -> str:
     raise ValueError(f"{given!r} is not a GPU of the database" + (f"; near {', '.join(nearest)}" if nearest else ""))
 
 
-def _amount(text: str, name: str, *, count: int = 1, decimal_comma: bool = False) -> float:
+def _amount(text: str, name: str, *, count: int = 1, decimal_comma: bool | None = False) -> float:
     """Read an amount for each of `count`, and return that of all; the price files' reader takes what is returned."""
     try:
         value = read_number(text, in_dollars=name == "price", decimal_comma=decimal_comma) * count

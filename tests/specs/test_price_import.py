@@ -74,6 +74,17 @@ def test_a_row_that_cannot_be_taken_says_why(tmp_path, gpus, row, reason):
     assert len(made.quotes) == 1
 
 
+@pytest.mark.parametrize(
+    ("price", "reason"),
+    [("EUR 6.900", "'6.900' may mean 6900 or 6.9000"), ("€ 6,900", "'6,900' may mean 6900 or 6.9000")],
+)
+def test_thousands_of_a_purchase_in_euros_are_asked_about(tmp_path, gpus, price, reason):
+    rows = (f'l4,buy,acme,"{price}",2026-05-01,,,,,,,', 'l4,spot,acme,"EUR 1.234",2026-05-01,,,,,,,')
+    made = import_quotes(table(tmp_path, *rows), gpus, read_on=DAY, currency="EUR=1.16")
+    assert [quote.price for quote in made.quotes] == [pytest.approx(1.234 * 1.16)]
+    assert [left.reason for left in made.left_out if reason in left.reason], made.left_out
+
+
 def test_a_price_keeps_its_cents(tmp_path, gpus):
     made = import_quotes(table(tmp_path, "l4,buy,acme,12345.67,2026-10-01,,,,,,,"), gpus, read_on=DAY)
     (name,) = made.files
