@@ -4,6 +4,7 @@ from operator import attrgetter
 from typing import Final
 
 from capplan.core.measurement.pipeline import PipelineTimes, StageTimes, typical_s
+from capplan.core.measurement.start import MeasuredStart, StartStep
 from capplan.core.numbers import Interval
 from capplan.core.pipelines.measured import Judged, JudgedPipeline, PipelineCell, PipelineValidation
 from capplan.core.pipelines.prepared import PipelineMemory, PipelineMemoryOn
@@ -103,6 +104,19 @@ END_TO_END: Final = Shape("EndToEndDocument", PipelineTimes, "The whole pipeline
     figure("free_throughput_per_s"),
     figure("stalled_throughput_per_s"),
     figure("frames", FRAMES.at(itself(PipelineTimes)), "the whole pipeline, repetition by repetition"),
+))
+START_STEP: Final = Shape("StartStepDocument", StartStep, "One part of a start.", (
+    figure("part"),
+    figure("median_s"),
+    figure("times_s", meaning="start by start"),
+))
+MEASURED_START: Final = Shape("MeasuredStartDocument", MeasuredStart, "What `capplan measure MODEL --start --format json` writes.", (
+    figure("name"),
+    figure("device"),
+    figure("batch"),
+    figure("weight_bytes"),
+    figure("steps", START_STEP),
+    figure("whole", START_STEP, "to the first answer"),
 ))
 TIMED: Final = Shape("PipelineDocument", PipelineTimes, "A pipeline at one batch.", (
     figure("name"),

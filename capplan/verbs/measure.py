@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from capplan.app.measure.run import MeasureAnswer
     from capplan.core.measurement.compare import Pairing
     from capplan.core.measurement.pipeline import PipelineTimes
+    from capplan.core.measurement.start import MeasuredStart
     from capplan.core.measurement.types import FailedMeasurement, Measurement
     from capplan.probe.measure.point import Rules
     from capplan.report.sections import Section
@@ -56,6 +57,14 @@ class MeasureQuestion(InputFields, RecordingFields, CalibrationFields):
         str | None,
         Option(is_usual=True, help="Time a pipeline's stages instead.", metavar="FILE.py:FUNCTION", doors=Door.COMMAND),
     ] = None
+    start: Annotated[
+        bool,
+        Option(
+            is_usual=True,
+            help="Time starts instead: new processes (3, or ⟨repetitions⟩) to the first answer, part by part.",
+            doors=Door.COMMAND,
+        ),
+    ] = False
     compare: Annotated[
         tuple[Path, Path] | None,
         Option(help="Compare two measurement files instead.", metavar="A B", doors=Door.COMMAND),
@@ -213,6 +222,7 @@ class MeasureOutcome:
     points: "MeasureAnswer | None" = None
     methods: "tuple[Measurement | FailedMeasurement, ...]" = ()
     pipelines: "tuple[PipelineTimes, ...]" = ()
+    start: "MeasuredStart | None" = None
     pairing: "Pairing | None" = None
     stored: "tuple[Measurement, ...]" = ()
 
@@ -235,7 +245,7 @@ def answer_measure(question: MeasureQuestion, context: Context) -> MeasureOutcom
         UsageError: there is no such model or file, or the question contradicts itself.
         MeasurementError: there is no such device, or it cannot be used.
     """
-    from capplan.app.measure.run import measure, time_methods, time_pipeline
+    from capplan.app.measure.run import measure, time_methods, time_pipeline, time_starts
     from capplan.app.measure.store import compare_files, stored_measurements
 
     feedback = context.feedback
@@ -252,6 +262,9 @@ def answer_measure(question: MeasureQuestion, context: Context) -> MeasureOutcom
             rules=question.rules(),
         )
         return MeasureOutcome(question=question, pipelines=timed)
+    if question.start:
+        started = time_starts(question.request(context), starts=question.repetitions or 3, feedback=feedback)
+        return MeasureOutcome(question=question, start=started)
     if question.methods:
         methods = [_method(word) for word in question.methods]
         return MeasureOutcome(
@@ -271,15 +284,17 @@ def _finalize(question: MeasureQuestion, _look: Look) -> MeasureQuestion:
     asked = (question.model or None, question.pipeline, question.compare, question.export)
     if sum(thing is not None for thing in asked) != 1:
         raise UsageError("name one thing to do: a MODEL, ⟨pipeline⟩, ⟨compare⟩, or ⟨export⟩.")
+    if question.start and (not question.model or question.modules or question.methods or question.plot):
+        raise UsageError("⟨start⟩ times starts of a MODEL: drop ⟨modules⟩, ⟨methods⟩ and ⟨plot⟩.")
     if question.modules and (question.compare or question.pipeline or question.methods or question.export):
         raise UsageError("⟨modules⟩ times the modules of a MODEL: drop ⟨methods⟩, ⟨pipeline⟩, ⟨compare⟩ and ⟨export⟩.")
     if question.plot is not None and (question.compare or question.methods):
         raise UsageError(
             "⟨plot⟩ draws the times of a MODEL, of ⟨pipeline⟩ or of ⟨export⟩: drop ⟨methods⟩ and ⟨compare⟩."
         )
-    if question.pipeline or question.methods:
+    if question.pipeline or question.methods or question.start:
         if question.lines is not None:
-            raise UsageError("⟨methods⟩ and ⟨pipeline⟩ show how timing goes wrong: nothing for a measurement file.")
+            raise UsageError("⟨methods⟩, ⟨pipeline⟩ and ⟨start⟩ have no points for a measurement file.")
         if question.resume:
             raise UsageError("⟨resume⟩ needs the measurement file to go on with: add -o FILE.jsonl.")
     check_pictures(question.plot)
@@ -292,6 +307,7 @@ def _sections(answers: Sequence[MeasureOutcome], _question: MeasureQuestion) -> 
         method_sections,
         pairing_sections,
         pipeline_sections,
+        start_sections,
     )
 
     measured = answers[0]
@@ -299,6 +315,8 @@ def _sections(answers: Sequence[MeasureOutcome], _question: MeasureQuestion) -> 
         return pairing_sections(measured.pairing)
     if measured.pipelines:
         return pipeline_sections(measured.pipelines)
+    if measured.start is not None:
+        return start_sections(measured.start)
     if measured.methods:
         return method_sections(measured.measurements)
     profiles = measured.points.profiles if measured.points is not None else ()
@@ -309,13 +327,15 @@ def _sections(answers: Sequence[MeasureOutcome], _question: MeasureQuestion) -> 
 def _document(answers: Sequence[MeasureOutcome], _question: MeasureQuestion) -> Any:
     from capplan.core.measurement.format import points_to_json
     from capplan.shapes.measurement import COMPARISONS
-    from capplan.shapes.pipelines import ALL_TIMED
+    from capplan.shapes.pipelines import ALL_TIMED, MEASURED_START
 
     measured = answers[0]
     if measured.pairing is not None:
         return COMPARISONS.document(measured.pairing)
     if measured.pipelines:
         return ALL_TIMED.document(measured.pipelines)
+    if measured.start is not None:
+        return MEASURED_START.document(measured.start)
     if measured.points is None:
         return points_to_json(list(measured.methods or measured.stored))
     profiles, modules = measured.points.profiles, measured.points.modules
@@ -387,6 +407,7 @@ MEASURE = Verb(
         "capplan measure timm:efficientnet_b0 --batch max --isolate --timeout 2min",
         "capplan measure resnet50 --methods naive,sync,event",
         "capplan measure resnet50 --modules --batch 8",
+        "capplan measure resnet50 --start --framework compile",
         "capplan measure --compare before.jsonl after.jsonl",
         "capplan measure --export runs.jsonl --format csv -o measured.csv",
         "capplan measure --export runs.jsonl --plot measured.svg",

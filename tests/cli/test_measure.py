@@ -621,3 +621,47 @@ def test_the_largest_batch_of_a_cpu_wants_a_cap(run: Run) -> None:
     result = run("measure", *NET, *QUICK, "--batch", "max")
     assert result.exit_code == 2
     assert "add --memory-limit SIZE or --max-batch N, or measure on a GPU" in result.stderr
+
+
+SLOW_START = """
+import time
+import torch
+from torch import nn
+
+class SlowStart(nn.Module):
+    def __init__(self, fails=False):
+        super().__init__()
+        time.sleep(0.3)
+        self.layer, self.calls, self.fails = nn.Linear(1000, 250, bias=False), 0, fails
+    def forward(self, x):
+        if x.device.type != "meta":
+            self.calls += 1
+            if self.fails:
+                raise ValueError("no answer today")
+            time.sleep(0.2 if self.calls == 1 else 0.0)
+        return self.layer(x)
+"""
+
+
+def test_a_start_is_timed_part_by_part(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "slow.py").write_text(SLOW_START)
+    words = ["measure", f"{tmp_path}/slow.py:SlowStart", "--input", "x=1000", "--start", "--device", "cpu"]
+    answer = json.loads(run(*words, "--repetitions", "2", "--format", "json").stdout)
+    times_s = {step["part"]: step["times_s"] for step in answer["steps"]}
+    assert all(len(each) == 2 for each in times_s.values())
+    assert min(times_s["model built"]) >= 0.3
+    assert min(times_s["first call"]) >= 0.2 > min(times_s["a later call"])
+    assert min(times_s["PyTorch imported"]) > 0.1  # no process starts with it
+    assert 1_000_000 <= answer["weight_bytes"] < 1_010_000  # 1000 * 250 * 4 B and the file's own words
+    summed = sum(each[0] for part, each in times_s.items() if part != "a later call")
+    assert answer["whole"]["times_s"][0] == pytest.approx(summed)
+
+
+def test_a_start_that_fails_or_takes_too_long_says_so(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "slow.py").write_text(SLOW_START)
+    words = ["measure", f"{tmp_path}/slow.py:SlowStart", "--input", "x=1000", "--start", "--device", "cpu"]
+    failed = run(*words, "--arg", "fails=True")
+    assert (failed.exit_code, failed.stderr) == (4, "capplan: a start failed: ValueError: no answer today\n")
+    late = run(*words, "--timeout", "200ms")
+    assert (late.exit_code, late.stderr) == (4, "capplan: a start took longer than 0.2 s, the --timeout.\n")
+    assert "one --batch" in run(*words, "--batch", "1,2").stderr

@@ -19,10 +19,12 @@ from capplan.core.measurement.batch_search import largest_running_batch, still_p
 from capplan.core.measurement.compare import find_answer
 from capplan.core.measurement.op_times import ClassTime, ModulesOfBatch, ProfiledBatch, module_times, times_by_class
 from capplan.core.measurement.pipeline import PipelineTimes
+from capplan.core.measurement.start import MeasuredStart
 from capplan.core.measurement.types import FailedMeasurement, Measurement, MeasurementFailure, Point
 from capplan.core.workload import BatchChoice, TimingMethod
 from capplan.errors import CapplanError, MeasurementError, UsageError
 from capplan.files import replace_whole
+from capplan.units import counted
 
 if TYPE_CHECKING:
     from capplan.probe.measure.isolated import IsolatedMeasurer
@@ -324,6 +326,21 @@ def time_methods(
                 with feedback.live(f"{session.target.name}, batch {batch}, {method}") as show:
                     points.append(session.measure(batch, on_progress=show))
     return tuple(points)
+
+
+def time_starts(request: MeasureRequest, *, starts: int, feedback: Feedback = SILENCE) -> MeasuredStart:
+    """Time how long the model takes from a new process to its first answer, at one batch."""
+    from capplan.probe.measure.start import measure_start
+
+    model = open_model(request.model, feedback=feedback)
+    job = make_job(replace(request, isolate=True), model)
+    if not model.own_request:
+        raise UsageError("⟨start⟩ builds the model in new processes: name it by words, not as a module.")
+    (batch, *more) = request.curve.listed("⟨start⟩")
+    if more:
+        raise UsageError("⟨start⟩ times the start at one ⟨batch⟩.")
+    with feedback.brief(f"{model.words}: {counted(starts, 'start')}"):
+        return measure_start(job, name=model.words, batch=batch, starts=starts, timeout_s=request.timeout_s)
 
 
 def _without_events(methods: Sequence[TimingMethod], device: str, feedback: Feedback) -> list[TimingMethod]:

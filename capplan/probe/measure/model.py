@@ -72,7 +72,12 @@ def _is_converted(precision: Precision) -> bool:
 
 def ready_model(target: Target, *, workload: Workload, device: torch.device) -> ReadyModel:
     """Build a target on a device and prepare it; weights are random."""
-    module = _built(target, device).requires_grad_(False)
+    return prepared(target, _built(target, device), workload=workload, device=device)
+
+
+def prepared(target: Target, module: torch.nn.Module, *, workload: Workload, device: torch.device) -> ReadyModel:
+    """Give a target's module, on its device, the number format, layout and framework of a workload."""
+    module.requires_grad_(False)
     set_mode(module, training=False)
     if _is_converted(workload.precision):
         module = module.to(half_dtype(workload.precision))
@@ -115,7 +120,7 @@ def host_threads(threads: int | None) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def numeric_settings(precision: Precision, *, autotune: bool) -> Iterator[None]:
+def numeric_settings(precision: Precision, *, autotune: bool = False) -> Iterator[None]:
     """Apply the precision's TF32 flags and cuDNN's autotuning, and restore torch's flags afterwards."""
     matmul, cudnn = torch.backends.cuda.matmul, torch.backends.cudnn
     before = matmul.allow_tf32, cudnn.allow_tf32, cudnn.benchmark

@@ -43,7 +43,7 @@ class Session:
     def __init__(self, job: MeasurementJob, *, target: Target | None = None) -> None:
         """Find the job's model, to be run as the machine at hand is, unless a target is given in its place."""
         self.job = job
-        self.target = target or _target_of_machine(job.model)
+        self.target = target or target_of_machine(job.model)
         device = open_device(job.device)
         rapl = open_rapl() if device.kind == "cpu" else None
         self.bench = Bench(device=device, nvml=open_nvml(device.torch_device), rapl=rapl, gpu=job.gpu)
@@ -136,7 +136,7 @@ class Session:
         return left if allowed is None else min(left, allowed)
 
 
-def _target_of_machine(model: ModelRequest) -> Target:
+def target_of_machine(model: ModelRequest) -> Target:
     """Find the model of words whose code sees the devices that there are; its words stay those of the user."""
     asked = model.parse()
     target = load_target(model.words, request=replace(asked, as_cpu=True))

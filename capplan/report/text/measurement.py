@@ -8,6 +8,7 @@ from capplan.core.measurement.compare import Pairing, RunComparison
 from capplan.core.measurement.format import ROW_COLUMNS, measured_row
 from capplan.core.measurement.op_times import ModulesOfBatch, ModuleTime, ProfiledBatch
 from capplan.core.measurement.pipeline import PipelineTimes, StageTimes, typical_s
+from capplan.core.measurement.start import MeasuredStart, StartStep
 from capplan.core.measurement.types import Measurement, TheoryFigures
 from capplan.core.workload import TimingMethod
 from capplan.report.sections import Column, LineRole, Lines, Section, Table, data, figure, plain_columns, words
@@ -289,4 +290,22 @@ _STAGES: tuple[Column[StageTimes], ...] = (
     figure("device, by events", lambda stage: typical_s(stage.device_s), format_seconds, unknown="unknown"),
     figure("host, waiting", lambda stage: typical_s(stage.waited_s), format_seconds, unknown="unknown"),
     figure("from … to", lambda stage: f"{format_seconds(min(stage.waited_s))} … {format_seconds(max(stage.waited_s))}"),
+)
+
+
+def start_sections(start: MeasuredStart) -> list[Section]:
+    """Return how long a model took from a new process to its first answer, part by part."""
+    head = (
+        f"{start.name} at batch {start.batch} on {start.device}, {format_bytes(start.weight_bytes)} of weights: "
+        f"medians of {len(start.whole.times_s)} starts in new processes"
+    )
+    note = "Weights lay in the memory of files; code that is compiled was compiled anew by each start."
+    return [Section([Lines([head]), Table(_STARTED, (*start.steps, start.whole)), Lines([note])])]
+
+
+_STARTED: tuple[Column[StartStep], ...] = (
+    words("part", lambda step: step.part, name="part"),
+    figure("time", lambda step: step.median_s, format_seconds, name="median_s"),
+    figure("from", lambda step: min(step.times_s), format_seconds, name="shortest_s"),
+    figure("to", lambda step: max(step.times_s), format_seconds, name="longest_s"),
 )
