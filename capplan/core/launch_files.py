@@ -158,6 +158,36 @@ def filled(text: str, words: Mapping[str, str]) -> str:
     return _PLACE.sub(put, text)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Renaming:
+    """A word for the value of another word: the one of `values`, else `other`."""
+
+    by: str
+    values: Mapping[str, str]
+    other: str = ""
+
+
+def form_words(given: Mapping[str, object], renamings: Mapping[str, Renaming]) -> dict[str, str]:
+    """Return the words of a form as text, with those that follow from others; what does not hold is empty."""
+    given = {name: "" if value is None or value is False else value for name, value in given.items()}
+    words = {name: "true" if value is True else str(value) for name, value in given.items()}
+    for name, renaming in renamings.items():
+        words[name] = filled(renaming.values.get(words[renaming.by], renaming.other), words).rstrip("\n")
+    return words
+
+
+def form_lines(form: str, words: Mapping[str, str]) -> list[str]:
+    """Return the lines of a form whose conditions hold, filled."""
+    lines = []
+    for line in form.splitlines():
+        text, holds = line, True
+        while holds and text.startswith(("?", "!")):
+            condition, _, text = text.partition(" ")
+            holds = bool(words[condition[1:]]) is (condition[0] == "?")
+        lines += filled(text, words).splitlines() if holds else []
+    return lines
+
+
 def _one_region(region: str) -> str:
     """Return a region that a provider's programs take; nothing where an offer names several, or a place in words."""
     return region if re.fullmatch(r"[a-z0-9-]+", region) else ""

@@ -139,6 +139,7 @@ def _replan(
     from capplan.llm.core.fleet.launch_files import launch_files
     from capplan.llm.core.fleet.replan import Replan
     from capplan.llm.core.search.handover import launch_of
+    from capplan.llm.read.framework_forms import ENGINE_FORMS
     from capplan.specs.shipped import LAUNCH_FORMS
 
     count, name, own_price = question.running_gpus()
@@ -148,11 +149,11 @@ def _replan(
         fits = [fit for fit in fleet.plan.fits if fit.gpu == gpu] if fleet else []
         return min(fits, key=lambda fit: fit.gpus, default=None)
 
-    fit, forms = smallest(found), LAUNCH_FORMS.load()
+    fit, forms, engines = smallest(found), LAUNCH_FORMS.load(), ENGINE_FORMS.load()
     counts = () if fit is None else (max(1, count // fit.sharding.gpus), fit.replicas)
     fleets = [replace(fit, replicas=replicas) for fit in [fit] if fit for replicas in counts]
     model = found.plan.model
-    files = [launch_files(fleet, launch_of(fleet, search), model=model, forms=forms) for fleet in fleets]
+    files = [launch_files(fleet, launch_of(fleet, search, engines), model=model, forms=forms) for fleet in fleets]
     now, then = files or ({}, {})
     return Replan(
         gpus=count, gpu=gpu, fit=fit, narrow=smallest(narrow), weekly_per_s=weekly_per_s or (), files_now=now,
@@ -224,13 +225,14 @@ def fleet_of(plan: "DeploymentPlan", search: "Search", question: LlmPlanQuestion
     from capplan.llm.core.fleet.launch_files import launch_files
     from capplan.llm.core.fleet.money import PlannedFleet
     from capplan.llm.core.search.handover import launch_of
+    from capplan.llm.read.framework_forms import ENGINE_FORMS
     from capplan.specs.fitted import load_power_law
     from capplan.specs.shipped import LAUNCH_FORMS
 
     best = plan.recommended
     if best is None:
         return PlannedFleet(plan=plan)
-    launch = launch_of(best, search)
+    launch = launch_of(best, search, ENGINE_FORMS.load())
     files = launch_files(best, launch, model=plan.model, forms=LAUNCH_FORMS.load())
     if search.question.own_gpus is not None:
         return PlannedFleet(plan=plan, launch=launch, launch_files=files)

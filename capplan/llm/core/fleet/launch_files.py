@@ -10,7 +10,7 @@ from math import ceil
 from capplan.core.gpus.machines import HostArchitecture
 from capplan.core.launch_files import LaunchForms, MachinePlace, MachineShare, StartedKind, file_lines, filled
 from capplan.llm.core.fleet.deployment_plan import DeploymentFit
-from capplan.llm.core.fleet.launch import Launch, ServerPlace, place_options
+from capplan.llm.core.fleet.launch import Launch, ServerPlace
 
 
 def launch_files(fit: DeploymentFit, launch: Launch, *, model: str, forms: LaunchForms) -> dict[str, str]:
@@ -115,7 +115,7 @@ class _Description:
             first_rank=f"$(({number} * {setting.sharding.data // setting.servers}))",
             is_first=is_first,
         )
-        options = (*self.launch.shared_options, *place_options(setting, place))
+        options = (*self.launch.shared_options, *self.launch.place_options(place))
         words = [*self.launch.program]
         for option in options:
             words += option.words if option.option != "--port" or not port else ()
@@ -125,7 +125,7 @@ class _Description:
     def _arguments(self) -> Iterator[str]:
         """Yield the arguments of a replica's first server for a container, each option with its reason."""
         first = ServerPlace(head="$(LWS_LEADER_ADDRESS)", number="0", first_rank="0", is_first=True)
-        for option in (*self.launch.shared_options, *place_options(self.launch.setting, first)):
+        for option in (*self.launch.shared_options, *self.launch.place_options(first)):
             for index, word in enumerate(option.words):
                 named = "/etc/serving/extra.yaml" if word == "extra.yaml" else word
                 yield f"- {json.dumps(named)}" + (f"  # {option.why}" if index == 0 else "")

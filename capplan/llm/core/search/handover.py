@@ -6,7 +6,7 @@ from capplan.core.engine_names import find_engine
 from capplan.core.gpus.machines import host_architecture
 from capplan.llm.core.deployment import ServingDeployment
 from capplan.llm.core.fleet.deployment_plan import DeploymentFit
-from capplan.llm.core.fleet.launch import Launch, Setting, launch
+from capplan.llm.core.fleet.launch import EngineForms, Launch, Setting, launch
 from capplan.llm.core.fleet.token_load import TokenLoad
 from capplan.llm.core.model_query import LanguageModel
 from capplan.llm.core.quantisation import half_note
@@ -21,7 +21,7 @@ Azure's trace of November 2023 (github.com/Azure/AzurePublicDataset at b469a11, 
 `benchmarks/chat_lengths.py`."""
 
 
-def launch_of(fit: DeploymentFit, search: Search) -> Launch:
+def launch_of(fit: DeploymentFit, search: Search, forms: EngineForms) -> Launch:
     model, load, engine = search.model, search.question.load, find_engine(fit.engine)
     deployment = search.find(search.words_of(fit))
     own = model.own_quantisation.format.name == fit.weights
@@ -59,7 +59,8 @@ def launch_of(fit: DeploymentFit, search: Search) -> Launch:
             own_code=model.architecture.own_code,
             rotary=rotary if rotary is not None and rotary.factor is not None else None,
             host=host_architecture(gpu),
-        )
+        ),
+        forms,
     )
 
 

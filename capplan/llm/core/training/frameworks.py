@@ -7,6 +7,7 @@ from enum import StrEnum
 from functools import partial
 from typing import Any
 
+from capplan.core.launch_files import Renaming
 from capplan.errors import UnknownNameError, UsageError
 from capplan.llm.core.training.objective import Objective
 
@@ -41,15 +42,6 @@ class EarlierReleases:
     before: str
     before_month: str
     facts: Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Renaming:
-    """A word of a framework for the value of another word: the one of `values`, else `other`."""
-
-    by: str
-    values: Mapping[str, str]
-    other: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,9 +1,9 @@
 """Write the configuration that starts a training job in its framework, by the framework's form."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 
-from capplan.core.launch_files import filled
+from capplan.core.launch_files import filled, form_lines, form_words
 from capplan.llm.core.architecture import Architecture
 from capplan.llm.core.layers import Attention, DenseMlp, Experts, LatentAttention
 from capplan.llm.core.training.frameworks import FrameworkForms, States
@@ -31,22 +31,10 @@ def launch_config(job: TrainingJob) -> LaunchConfig | None:
         return None
     form, words = forms.forms[job.framework.launch], _words(job, forms)
     words["start"] = filled(form.start, words)
-    arguments = _lines(form.arguments, words)
+    arguments = form_lines(form.arguments, words)
     words["arguments"] = "\n".join(f"#   {line}" for line in arguments)
-    text = "\n".join([*_lines(form.head, words), *filter(None, [" \\\n  ".join(_lines(form.command, words))])])
+    text = "\n".join([*form_lines(form.head, words), *filter(None, [" \\\n  ".join(form_lines(form.command, words))])])
     return LaunchConfig(text=f"{text}\n", start=" ".join(filter(None, [words["start"], *arguments])))
-
-
-def _lines(form: str, words: Mapping[str, str]) -> list[str]:
-    """Return the lines of a form whose conditions hold, filled."""
-    lines = []
-    for line in form.splitlines():
-        text, holds = line, True
-        while holds and text.startswith(("?", "!")):
-            condition, _, text = text.partition(" ")
-            holds = bool(words[condition[1:]]) is (condition[0] == "?")
-        lines += filled(text, words).splitlines() if holds else []
-    return lines
 
 
 def nodes_of(job: TrainingJob) -> tuple[int, int]:
@@ -100,13 +88,9 @@ def _words(job: TrainingJob, forms: FrameworkForms) -> dict[str, str]:
         "loads_half": job.is_adapted or job.states is States.PURE,
         "odd_for_unsloth": layout.gpus > 1 or job.optimizer is not OptimizerRecipe.ADAMW_8BIT,
     }  # fmt: skip
-    words = {name: str(text) for name, text in texts.items()}
-    words |= {name: "true" if holds else "" for name, holds in flags.items()}
-    words |= {f"is_{name}": str(holds) for name, holds in flags.items()}
-    words |= {f"lower_{name}": str(holds).lower() for name, holds in flags.items()}
-    for name, renaming in forms.words.items():
-        words[name] = filled(renaming.values.get(words[renaming.by], renaming.other), words).rstrip("\n")
-    return words
+    spelt = {f"is_{name}": str(holds) for name, holds in flags.items()}
+    spelt |= {f"lower_{name}": str(holds).lower() for name, holds in flags.items()}
+    return form_words({**texts, **flags, **spelt}, forms.words)
 
 
 def _megatron_model(model: Architecture) -> Iterator[str]:

@@ -19,6 +19,7 @@ from capplan.llm.core.fleet.launch_files import launch_files
 from capplan.llm.core.serving.asked import Drafter, DrafterKind, Speculation
 from capplan.llm.core.sharding import HostOffload, Sharding
 from capplan.llm.core.weights import Adapters
+from capplan.llm.read.framework_forms import ENGINE_FORMS
 from capplan.specs.shipped import LAUNCH_FORMS
 from tests.llm.core.fleet.fits import fit
 from tests.seen import at_least
@@ -39,7 +40,7 @@ def made(engine: Engine, **changes: Any) -> Launch:
         "token_budget": 8192,
         "memory_fraction": 0.9,
     }
-    return launch(Setting(**{**given, **changes}))
+    return launch(Setting(**{**given, **changes}), ENGINE_FORMS.load())
 
 
 @pytest.mark.parametrize(
