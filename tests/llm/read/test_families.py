@@ -63,6 +63,7 @@ CASES: list[tuple[str, dict[str, Any]]] = [
     *((family, LATENT) for family in ("glm4_moe_lite", "axk1")),
     ("youtu", {name: size for name, size in LATENT.items() if name not in MOE}),
     ("helium", {"head_dim": 32}),
+    ("hunyuan_v1_moe", {**MOE, "head_dim": 32}),
     ("ernie4_5_moe", {"moe_num_experts": 8, "moe_k": 2, "moe_intermediate_size": 96, "moe_num_shared_experts": 2}),
     ("cohere2_moe", {**MOE, "first_k_dense_replace": 1, "prefix_dense_intermediate_size": 128}),
     ("kimi_linear", {**LATENT, **KDA, "q_lora_rank": None, "layer_types": MIXED}),

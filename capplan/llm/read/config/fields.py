@@ -62,6 +62,8 @@ class Fields:
             value = self._values.get(name)
             if value is None:
                 continue
+            if isinstance(value, list) and value and all(each == value[0] for each in value):
+                value = value[0]  # Hunyuan states sizes layer by layer
             if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= LARGEST_SIZE:
                 raise self.error(f"{name} must be a whole number from {least} to {LARGEST_SIZE}, not {_brief(value)}")
             return value

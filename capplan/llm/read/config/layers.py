@@ -513,7 +513,7 @@ _PER_TOKEN = (
     "moe_topk",
     "moe_top_k",
 )
-_SHARED = ("n_shared_experts", "num_shared_experts", "moe_num_shared_experts")
+_SHARED = ("n_shared_experts", "num_shared_experts", "num_shared_expert", "moe_num_shared_experts")
 _OF_EXPERTS = (
     *_PER_TOKEN, *_SHARED, "moe_intermediate_size", "shared_expert_intermediate_size",
     "first_k_dense_replace", "moe_layer_freq", "decoder_sparse_step", "mlp_only_layers",
@@ -584,6 +584,7 @@ def read_experts(fields: Fields, traits: Traits) -> Experts:
 
 def _shared_width(fields: Fields, traits: Traits, width: int) -> int:
     if traits.one_shared_expert:
+        fields.understood(*_SHARED)
         return width
     stated = fields.optional_size(
         "shared_expert_intermediate_size",
