@@ -1,7 +1,7 @@
 """`accept`: compare a machine that was delivered with what was planned."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -69,6 +69,14 @@ class AcceptQuestion:
         Meta(ge=1, le=LARGEST_BATCH),
         one_batch("The batch to compare; all planned ones by default.", doors=HERE),
     ] = None
+    kernels: Annotated[
+        bool,
+        Option(
+            help="Time large products and copies of the first GPU here for a minute, too, and hold them to what cards "
+            "of its kind reach.",
+            topic=Topic.MODEL, doors=HERE,
+        ),
+    ] = False  # fmt: skip
     rows: Annotated[
         Path | None,
         Option(
@@ -82,6 +90,17 @@ class AcceptQuestion:
 
 def answer_accept(question: AcceptQuestion, context: Context) -> "AcceptedMachine":
     """Return what was compared of a delivered machine, and the verdict."""
+    accepted = _accepted(question, context)
+    if not question.kernels:
+        return accepted
+    from capplan.app.acceptance.accept import timed_kernels
+
+    found = timed_kernels(accepted.gpu, feedback=context.feedback)
+    acceptance = replace(accepted.acceptance, findings=(*accepted.acceptance.findings, *found))
+    return replace(accepted, acceptance=acceptance)
+
+
+def _accepted(question: AcceptQuestion, context: Context) -> "AcceptedMachine":
     from capplan.app.acceptance.accept import accept_measured, accept_serving, delivered_here, is_serving_plan
     from capplan.app.acceptance.machine_files import read_machine
     from capplan.files import read_json
@@ -171,6 +190,7 @@ ACCEPT = Verb(
     examples=(
         "capplan accept plan.json --machine smi.txt --machine topo.txt --benchmark bench.json -o acceptance.html",
         "capplan accept plan.json --benchmark bench.json --rows ours.csv",
+        "capplan accept plan.json --kernels -o acceptance.html",
     ),
     answer=answer_accept,
     sections=laid_out_by("capplan.report.text.acceptance:acceptance_sections", part="acceptance"),

@@ -6,6 +6,8 @@ from typing import Any
 
 from capplan.app.calibration.cpu import CPU_ID
 from capplan.app.deployments import Deployments
+from capplan.app.feedback import SILENCE, Feedback
+from capplan.core.calibrate.device import microbench_rows
 from capplan.core.gpus.names import InstalledGpu
 from capplan.core.gpus.spec import GpuSpec
 from capplan.core.measurement.acceptance import (
@@ -13,6 +15,7 @@ from capplan.core.measurement.acceptance import (
     DeliveredGpu,
     FindingMark,
     MachineFinding,
+    kernel_findings,
     machine_findings,
     rate_finding,
     time_finding,
@@ -28,6 +31,7 @@ from capplan.shapes.codec import from_plain
 from capplan.shapes.plan import fits_on, read_plan
 from capplan.shapes.types import LlmPlanDocument
 from capplan.specs import Gpus
+from capplan.specs.rate_laws import load_rate_laws
 
 _METRICS = {"ttft": "TTFT", "tpot": "TPOT", "output_tokens_per_s": "output tokens/s"}
 
@@ -37,6 +41,7 @@ class AcceptedMachine:
     """The comparison, and what it rests on: benchmark runs named as the deployment is, or points of another model."""
 
     acceptance: Acceptance
+    gpu: GpuSpec
     runs: tuple[MeasuredRun, ...] = ()
     points: tuple[Measurement, ...] = ()
 
@@ -77,7 +82,7 @@ def accept_serving(
         findings=(*findings, *found),
         missing=(*missing, *skipped),
     )
-    return AcceptedMachine(acceptance=acceptance, runs=named)
+    return AcceptedMachine(acceptance=acceptance, gpu=gpu, runs=named)
 
 
 def _run_findings(runs: Sequence[MeasuredRun], gpus: Gpus) -> tuple[list[MachineFinding], list[str]]:
@@ -123,7 +128,7 @@ def accept_measured(
     acceptance = Acceptance(
         plan=where, machine=f"{gpu.name} for {plan.model.name}", findings=tuple(dict.fromkeys(findings))
     )
-    return AcceptedMachine(acceptance=acceptance, points=tuple(points))
+    return AcceptedMachine(acceptance=acceptance, gpu=gpu, points=tuple(points))
 
 
 def device_mark(planned: GpuSpec, found: DeviceFacts) -> FindingMark:
@@ -131,6 +136,29 @@ def device_mark(planned: GpuSpec, found: DeviceFacts) -> FindingMark:
     if found.gpu == planned.id or found.name in {planned.name, planned.id, *planned.aliases}:
         return FindingMark.KEPT
     return FindingMark.REMARK if found.gpu in (None, CPU_ID) else FindingMark.REFUSED
+
+
+def timed_kernels(gpu: GpuSpec, *, feedback: Feedback = SILENCE) -> tuple[MachineFinding, ...]:
+    """Time large products and copies of this machine's first accelerator, which must be a planned GPU.
+
+    Raises:
+        UsageError: there is no accelerator here.
+    """
+    from capplan.app.calibration.at_hand import calibrate_device
+    from capplan.probe.measure.devices import devices_at_hand, open_device
+
+    opened = open_device(None)
+    if opened.kind == "cpu":
+        raise UsageError("⟨kernels⟩ times a GPU, and PyTorch finds none here.")
+    name = devices_at_hand()[str(opened.torch_device)]
+    is_planned = name in {gpu.name, gpu.id, *gpu.aliases}
+    mark = FindingMark.KEPT if is_planned else FindingMark.REFUSED
+    device = MachineFinding(what="device that is timed", planned=gpu.name, found=name, mark=mark)
+    if not is_planned:
+        return (device,)
+    measured = calibrate_device(command="", feedback=feedback).benchmark
+    rows = microbench_rows(measured, gpu=gpu.id, source=f"this machine, torch {measured.torch}")
+    return (device, *kernel_findings(gpu, load_rate_laws().sustained, rows))
 
 
 def delivered_here(installed: Sequence[InstalledGpu]) -> tuple[DeliveredGpu, ...]:

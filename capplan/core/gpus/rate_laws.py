@@ -8,6 +8,7 @@ from statistics import median
 
 from capplan.core.gpus.software import SoftwareSupport
 from capplan.core.gpus.spec import GpuSpec, MeasuredRate, Microbenchmark, PeakKind, Quality, Regime, Segment
+from capplan.core.numbers import NORMAL_90, Interval
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -285,6 +286,30 @@ def copy_share(gpu: GpuSpec, laws: SustainedLaws, *, use_own: bool = True) -> Sh
     if own is None or not use_own or own.quality is Quality.C:
         return model
     return _weighed(model, math.log(own.value / gpu.memory_bandwidth_bytes_per_s), _COPY_SD)
+
+
+def sustained_rates(gpu: GpuSpec, laws: SustainedLaws) -> dict[Microbenchmark, Interval]:
+    """Return what one card measures in a minute: 16-bit and fp32 products, and a copy. [FLOP/s, bytes/s]
+
+    From the low end of a long run to the high end of a burst, each with the spread of cards of a kind, for 90 %.
+    """
+    single = gpu.peak(PeakKind.FP32_MATRIX) or gpu.peak(PeakKind.FP32)
+    estimates = (
+        (Microbenchmark.MATMUL_HALF, half_peak(gpu), half_share(gpu, laws), _BURST_SD, laws.burst.half),
+        (Microbenchmark.MATMUL_FP32, single, single_share(gpu, laws), _BURST_SD, laws.burst.single),
+        (Microbenchmark.COPY, gpu.memory_bandwidth_bytes_per_s, copy_share(gpu, laws), _COPY_SD, 1.0),
+    )
+    return {
+        kind: Interval(
+            low=printed * share.fraction * math.exp(-NORMAL_90 * math.hypot(share.log_sd, min(sd, _SUSTAINED_SD))),
+            expected=printed * share.fraction,
+            high=printed
+            * max(share.fraction, share.fraction ** (1 / burst))
+            * math.exp(NORMAL_90 * math.hypot(share.log_sd, sd)),
+        )
+        for kind, printed, share, sd, burst in estimates
+        if printed
+    }
 
 
 def streaming_share(gpu: GpuSpec, cost: StreamingCost, *, in_half: bool) -> float:

@@ -1,12 +1,20 @@
 """Compare a machine that was delivered with what was planned: what it is, and how fast it was measured."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from capplan.core.gpus.spec import GpuSpec
+from capplan.core.gpus.rate_laws import MicrobenchRow, SustainedLaws, sustained_rates
+from capplan.core.gpus.spec import GpuSpec, Microbenchmark
 from capplan.core.numbers import Interval
-from capplan.units import format_bytes, format_rate, format_seconds, format_watts
+from capplan.units import (
+    format_bytes,
+    format_bytes_per_s,
+    format_flops_per_s,
+    format_rate,
+    format_seconds,
+    format_watts,
+)
 
 _MEMORY_TOLERANCE = 0.01
 """Share of the memory that driver releases differ by in what they report as a device's total."""
@@ -145,10 +153,34 @@ def time_finding(what: str, measured_s: float, planned_s: Interval, *, source: s
     return _finding(what, measured_s, planned_s, is_worse=worse, shown=format_seconds, source=source)
 
 
-def rate_finding(what: str, measured_per_s: float, planned_per_s: Interval, *, source: str) -> MachineFinding:
+def rate_finding(
+    what: str,
+    measured_per_s: float,
+    planned_per_s: Interval,
+    *,
+    source: str,
+    shown: Callable[[float], str] = format_rate,
+) -> MachineFinding:
     """Compare a measured rate with the interval of the plan: one below it refuses the machine, above it is a remark."""
     worse = measured_per_s < planned_per_s.low
-    return _finding(what, measured_per_s, planned_per_s, is_worse=worse, shown=format_rate, source=source)
+    return _finding(what, measured_per_s, planned_per_s, is_worse=worse, shown=shown, source=source)
+
+
+_KERNELS: Mapping[Microbenchmark, tuple[str, Callable[[float], str]]] = {
+    Microbenchmark.MATMUL_HALF: ("16-bit matrix products", format_flops_per_s),
+    Microbenchmark.MATMUL_FP32: ("fp32 matrix products", format_flops_per_s),
+    Microbenchmark.COPY: ("copies in memory", format_bytes_per_s),
+}
+
+
+def kernel_findings(gpu: GpuSpec, laws: SustainedLaws, measured: Sequence[MicrobenchRow]) -> Iterator[MachineFinding]:
+    """Compare what a card reaches in large products and copies with what cards of its kind do."""
+    planned = sustained_rates(gpu, laws)
+    for kind, (what, shown) in _KERNELS.items():
+        rows = [row for row in measured if row.kind is kind]
+        if kind in planned and rows:
+            best = max(rows, key=lambda row: row.value)
+            yield rate_finding(what, best.value, planned[kind], source=best.source, shown=shown)
 
 
 def _finding(
