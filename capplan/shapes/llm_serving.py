@@ -7,7 +7,8 @@ from msgspec import UNSET, Meta
 
 from capplan.core.numbers import Interval
 from capplan.llm.core.elastic.answer import ElasticAnswer, ElasticSimulation
-from capplan.llm.core.serving.accuracy import CELL_COLUMNS, Accuracy, CellAccuracy, ServingValidation
+from capplan.llm.core.measured import Accuracy, JudgedCell
+from capplan.llm.core.serving.accuracy import CELL_COLUMNS, ServingValidation
 from capplan.llm.core.serving.cases import Metric
 from capplan.llm.core.serving.energy import EnergyMetric
 from capplan.llm.core.serving.estimate import ServingEstimate, ServingPoint, StepPart
@@ -207,7 +208,7 @@ SIMULATION: Final = Shape("SimulationDocument", Simulation, "What `capplan llm s
     figure("notes"),
     figure("elastic", SCALE.at(_elastic), "the fleet that follows the load of a week, where one is stated", default=UNSET),
 ))
-CELL: Final = Shape("ServingCellDocument", CellAccuracy, "The accuracy of one metric in one cell, which has the columns that `--by` names.", (
+CELL: Final = Shape("ServingCellDocument", JudgedCell, "The accuracy of one metric in one cell, which has the columns that `--by` names.", (
     *(figure(name, _column(name), default=UNSET) for name in CELL_COLUMNS),
     figure("metric", reads(ServingMetricName, lambda cell: cell.metric.value)),
     *(figure(name, f"accuracy.{name}") for name in ("n", "mdape", "p90", "bias", "coverage", "width", "spearman", "within_factor_two")),
@@ -222,7 +223,7 @@ OVERALL: Final = Shape("OverallAccuracy", dict, "The accuracy of each metric ove
 ))
 VALIDATION: Final = Shape("LlmValidationDocument", ServingValidation, "What `capplan llm validate --format json` writes. Errors and shares are fractions: 0.07 is 7 %.", (
     *VERSIONED,
-    figure("cells", CELL.at(reads(tuple[CellAccuracy, ...], lambda validation, by: validation.cells(by)))),
+    figure("cells", CELL.at(reads(tuple[JudgedCell, ...], lambda validation, by: validation.cells(by)))),
     figure("overall", OVERALL.at(reads(dict, lambda validation: validation.overall()))),
     figure("skipped"),
 ))

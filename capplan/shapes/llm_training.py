@@ -1,10 +1,10 @@
 """The shapes of answers about training: bytes, seconds, tokens per second, US dollars."""
 
-from typing import Any, Final
+from typing import Final
 
-from capplan.llm.core.measured import SkippedRun
+from capplan.llm.core.measured import JudgedCell, SkippedRun
 from capplan.llm.core.tensors import count_active_parameters, count_parameters
-from capplan.llm.core.training.accuracy import JudgedFit, JudgedTraining, TrainingCell, TrainingValidation
+from capplan.llm.core.training.accuracy import JudgedFit, JudgedTraining, TrainingValidation
 from capplan.llm.core.training.estimate import TrainingMemoryAnswer
 from capplan.llm.core.training.job import TrainingJob
 from capplan.llm.core.training.launch import launch_config
@@ -14,12 +14,6 @@ from capplan.llm.core.training.run import TrainingRun
 from capplan.llm.core.training.stated_file import StatedFile
 from capplan.shapes.common import SIGNED, VERSIONED, in_words
 from capplan.shapes.shape import Shape, figure, itself, reads
-
-
-def _cell_key(cell: TrainingCell, by: Any) -> dict[str, str]:
-    """Return the columns that make a cell; the cell of all rows has none."""
-    return dict(zip(by, cell.key, strict=False))
-
 
 _ACCURACY = ("n", "mdape", "p90", "bias", "coverage", "width")
 _Part = tuple[str, float]
@@ -157,8 +151,8 @@ PLAN: Final = Shape("LlmTrainPlanDocument", TrainingPlan, "What `capplan llm tra
     figure("local", "local_cost", "the cheapest run in the currency asked for", default=None),
     _FILES,
 ))
-CELL: Final = Shape("TrainingCellDocument", TrainingCell, "The accuracy of one metric in one cell. Errors and shares are fractions.", (
-    figure("key", _cell_key),
+CELL: Final = Shape("TrainingCellDocument", JudgedCell, "The accuracy of one metric in one cell. Errors and shares are fractions.", (
+    figure("key", reads(dict[str, str], lambda cell: cell.key)),
     figure("metric", in_words("metric")),
     *(figure(name, f"accuracy.{name}") for name in _ACCURACY),
 ))
@@ -179,8 +173,8 @@ SKIPPED: Final = Shape("SkippedTrainingDocument", SkippedRun, "A row that was no
     tuple(map(figure, ("file", "line", "model", "gpu", "reason"))))
 VALIDATION: Final = Shape("LlmTrainValidateDocument", TrainingValidation, "What `capplan llm train validate --format json` writes.", (
     *VERSIONED,
-    figure("overall", CELL.at(reads(tuple[TrainingCell, ...], lambda validation: validation.cells(())))),
-    figure("cells", CELL.at(reads(tuple[TrainingCell, ...], lambda validation, by: validation.cells(by)))),
+    figure("overall", CELL.at(reads(tuple[JudgedCell, ...], lambda validation: validation.cells(())))),
+    figure("cells", CELL.at(reads(tuple[JudgedCell, ...], lambda validation, by: validation.cells(by)))),
     figure("rows", ROW.at("answers")),
     figure("verdicts", VERDICT.at("fits")),
     figure("skipped", SKIPPED),

@@ -22,8 +22,7 @@ from capplan.llm.core.fleet.deployment_plan import Obstacle, ReplicaMemory
 from capplan.llm.core.fleet.launch import LaunchOption
 from capplan.llm.core.fleet.money import ApiComparison, FleetYear
 from capplan.llm.core.fleet.token_load import TokenLoad
-from capplan.llm.core.measured import SkippedRun
-from capplan.llm.core.serving.accuracy import Accuracy
+from capplan.llm.core.measured import Accuracy, SkippedRun
 from capplan.llm.core.simulation.load_answer import LatencyLimits, Percentiles
 from capplan.shapes.saved import CheckedLimit
 import datetime
@@ -786,6 +785,19 @@ class EndToEndDocument(Struct, frozen=True, kw_only=True):
     free_throughput_per_s: float
     stalled_throughput_per_s: float
     frames: EndToEndFrames
+
+class StartStepDocument(Struct, frozen=True, kw_only=True):
+    part: str
+    median_s: float
+    times_s: tuple[float, ...]
+
+class MeasuredStartDocument(Struct, frozen=True, kw_only=True):
+    name: str
+    device: str
+    batch: int
+    weight_bytes: int
+    steps: tuple[StartStepDocument, ...]
+    whole: StartStepDocument
 
 class PipelineDocument(Struct, frozen=True, kw_only=True):
     name: str

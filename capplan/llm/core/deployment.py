@@ -119,8 +119,8 @@ class ServingDeployment:
         """Return the kind of its model by what its interval widths are learnt."""
         widths = [item.weight_bytes for item in self.kernels.experts]
         if not self.model.architecture.is_moe or not widths:
-            return ModelKind.DENSE
-        return ModelKind.NARROW_EXPERTS if min(widths) < _FOUR_BITS else ModelKind.EXPERTS
+            return "dense"
+        return "experts of 4 bits" if min(widths) < _FOUR_BITS else "experts"
 
     @property
     def host_cache(self) -> HostCache | None:

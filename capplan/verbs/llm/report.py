@@ -62,7 +62,7 @@ def answer_llm_report(question: LlmReportQuestion, context: Context) -> "Serving
     from capplan.llm.core.fleet.limits import PATIENCE_FILE_WORDS
     from capplan.llm.core.fleet.money import ServingReport
     from capplan.llm.core.search.patience import with_patience_note
-    from capplan.llm.core.search.surroundings import ServingSurroundings
+    from capplan.llm.core.search.surroundings import over_load, variations
     from capplan.specs.fitted import load_power_law
     from capplan.verbs.llm.load_file import KEYS, parted, read_load_tree
     from capplan.verbs.llm.plan import search_and_plan, served_case
@@ -89,13 +89,13 @@ def answer_llm_report(question: LlmReportQuestion, context: Context) -> "Serving
         decided = served_case(fleet.plan, search, asked, context.price_list(asked.specs), law, buyer=buyer).decide()
         fleet = _as_decided(search, fleet, decided, asked, context)
         plan = with_patience_note(fleet.plan, asked.limits(), words=PATIENCE_FILE_WORDS)
-        around, best = ServingSurroundings(search), plan.recommended
+        best = plan.recommended
         return ServingReport(
             title=question.title or f"GPUs for serving {plan.model}",
             fleet=replace(fleet, plan=plan),
             decided=decided,
-            simulation=around.over_load(best) if best else None,
-            variations=tuple(around.variations(plan, best)) if best else (),
+            simulation=over_load(search, best) if best else None,
+            variations=tuple(variations(search, plan, best)) if best else (),
             created=today().isoformat(),
             command=context.command(LLM_REPORT, question),
             load_file=shown,

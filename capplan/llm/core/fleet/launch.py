@@ -79,20 +79,6 @@ class Setting:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ServerPlace:
-    """The words by which one server of a replica knows its place among them.
-
-    `head` is the address of the first server, `number` its own place, from 0, and `first_rank` the number of its first
-    rank of data parallelism.
-    """
-
-    head: str
-    number: str
-    first_rank: str
-    is_first: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class LaunchOption:
     """One option of a launch command: its words, and why it stands there. A flag has no value."""
 
@@ -139,15 +125,16 @@ class Launch:
         lines = {name: form_lines(text, self.words) for name, text in self.form.files.items()}
         return tuple((name, "".join(f"{line}\n" for line in text)) for name, text in lines.items())
 
-    def place_options(self, place: ServerPlace) -> tuple[LaunchOption, ...]:
+    def place_options(self, place: Mapping[str, str]) -> tuple[LaunchOption, ...]:
         """Return the options that tell a server of a replica its place; none where the replica stands in one.
 
-        vLLM's ranks of data parallelism are divided among the servers; other replicas are one group over them.
+        A place is the address of the first server (`head`), the server's own `number` from 0, the `first_rank` of data
+        parallelism that it holds, and `further`, which is empty for the first one. vLLM's ranks of data parallelism are
+        divided among the servers; other replicas are one group over them.
         """
         if self.setting.servers == 1:
             return ()
-        own = {"head": place.head, "number": place.number, "first_rank": place.first_rank}
-        return _options(self.form.place, {**self.words, **own, "further": "" if place.is_first else "true"})
+        return _options(self.form.place, {**self.words, **place})
 
     @property
     def options(self) -> tuple[LaunchOption, ...]:
@@ -191,12 +178,12 @@ def launch(setting: Setting, forms: EngineForms) -> Launch:
     return Launch(setting=setting, form=form, words=words, notes=tuple(form_lines(forms.notes, words)))
 
 
-def _places(setting: Setting) -> tuple[ServerPlace, ...]:
+def _places(setting: Setting) -> list[dict[str, str]]:
     ranks = setting.sharding.data // setting.servers
-    return tuple(
-        ServerPlace(head="HEAD", number=str(number), first_rank=str(number * ranks), is_first=number == 0)
+    return [
+        {"head": "HEAD", "number": str(number), "first_rank": str(number * ranks), "further": "true" if number else ""}
         for number in range(setting.servers)
-    )
+    ]
 
 
 _LORA_RANKS = (8, 16, 32, 64, 128, 256, 320, 512)

@@ -10,7 +10,7 @@ from math import ceil
 from capplan.core.gpus.machines import HostArchitecture
 from capplan.core.launch_files import LaunchForms, MachinePlace, MachineShare, StartedKind, file_lines, filled
 from capplan.llm.core.fleet.deployment_plan import DeploymentFit
-from capplan.llm.core.fleet.launch import Launch, ServerPlace
+from capplan.llm.core.fleet.launch import Launch
 
 
 def launch_files(fit: DeploymentFit, launch: Launch, *, model: str, forms: LaunchForms) -> dict[str, str]:
@@ -109,12 +109,12 @@ class _Description:
     def _command(self, head: str, number: str, *, is_first: bool, port: str = "") -> str:
         """Return the command of a server for a shell whose variables say which server it is, and where the first is."""
         setting = self.launch.setting
-        place = ServerPlace(
-            head=f"${head}",
-            number="0" if is_first else f"${number}",
-            first_rank=f"$(({number} * {setting.sharding.data // setting.servers}))",
-            is_first=is_first,
-        )
+        place = {
+            "head": f"${head}",
+            "number": "0" if is_first else f"${number}",
+            "first_rank": f"$(({number} * {setting.sharding.data // setting.servers}))",
+            "further": "" if is_first else "true",
+        }
         options = (*self.launch.shared_options, *self.launch.place_options(place))
         words = [*self.launch.program]
         for option in options:
@@ -124,7 +124,7 @@ class _Description:
 
     def _arguments(self) -> Iterator[str]:
         """Yield the arguments of a replica's first server for a container, each option with its reason."""
-        first = ServerPlace(head="$(LWS_LEADER_ADDRESS)", number="0", first_rank="0", is_first=True)
+        first = {"head": "$(LWS_LEADER_ADDRESS)", "number": "0", "first_rank": "0", "further": ""}
         for option in (*self.launch.shared_options, *self.launch.place_options(first)):
             for index, word in enumerate(option.words):
                 named = "/etc/serving/extra.yaml" if word == "extra.yaml" else word

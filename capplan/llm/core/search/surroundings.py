@@ -1,7 +1,7 @@
 """Work out what a report on serving a language model shows around its plan: a replica over its load, sensitivities."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 from capplan.llm.core.fleet.deployment_plan import DeploymentFit, DeploymentPlan, rank_key
@@ -23,78 +23,70 @@ _RIVALS = 6
 """Kinds of GPU, the cheapest now, among which the cheapest deployment under a changed load is looked for."""
 
 
-@dataclass(frozen=True, slots=True)
-class ServingSurroundings:
-    """What a report on serving shows around a plan: the load from idle to saturation, and changed assumptions."""
+def over_load(search: Search, best: DeploymentFit) -> Simulation:
+    """Simulate one replica of the recommended deployment from idle to beyond saturation."""
+    question, calibration = search.question, search.calibration
+    load = question.load
+    full = max(point.rate_per_s for point in best.curve) * calibration.engines[best.engine].offline_scale
+    words = question.words(
+        gpu=best.gpu,
+        engine=best.engine,
+        sharding=best.sharding,
+        weights=best.weights,
+        server=best.server,
+    )
+    return simulate_serving(
+        search.find,
+        replace(words, kv=best.kv),
+        SimulatedLoads(
+            loads=tuple(replace(load, rate_per_s=share * full, concurrency=None) for share in _LOADS),
+            limits=question.limits,
+            requests=_SIMULATED_REQUESTS,
+        ),
+        calibration=calibration,
+        power_law=search.power_law,
+    )
 
-    search: Search
 
-    def over_load(self, best: DeploymentFit) -> Simulation:
-        """Simulate one replica of the recommended deployment from idle to beyond saturation."""
-        question, calibration = self.search.question, self.search.calibration
-        load = question.load
-        full = max(point.rate_per_s for point in best.curve) * calibration.engines[best.engine].offline_scale
-        words = question.words(
-            gpu=best.gpu,
-            engine=best.engine,
-            sharding=best.sharding,
-            weights=best.weights,
-            server=best.server,
-        )
-        return simulate_serving(
-            self.search.find,
-            replace(words, kv=best.kv),
-            SimulatedLoads(
-                loads=tuple(replace(load, rate_per_s=share * full, concurrency=None) for share in _LOADS),
-                limits=question.limits,
-                requests=_SIMULATED_REQUESTS,
-            ),
-            calibration=calibration,
-            power_law=self.search.power_law,
-        )
+def variations(search: Search, plan: DeploymentPlan, best: DeploymentFit) -> Iterator[Variation]:
+    """Plan the recommended deployment again with another load, other lengths, hits and prices."""
+    load = search.question.load
+    carrying, refused = (fit.gpu for fit in plan.fits), (rejection.gpu for rejection in plan.rejections)
+    rivals = tuple(dict.fromkeys((best.gpu, *carrying, *refused)))[:_RIVALS]
+    varied = partial(_varied, search, best, rivals)
+    for factor in _FACTORS:
+        yield varied(_scaled(load, factor), group="load", label=f"× {factor:g}")
+    for factor in _FACTORS:
+        longer = replace(load, input_len=load.input_len * factor)
+        yield varied(longer, group="length of prompts", label=f"{longer.input_len:g} tokens")
+    for factor in _FACTORS:
+        longer = replace(load, output_len=max(1.0, load.output_len * factor))
+        yield varied(longer, group="length of answers", label=f"{longer.output_len:g} tokens")
+    for share in _HITS:
+        yield varied(replace(load, prefix_fraction=share), group="prefix-cache hits", label=f"{share:.0%}")
+    for factor in _PRICES if best.rent is not None else ():
+        yield _priced(plan, best, factor)
 
-    def variations(self, plan: DeploymentPlan, best: DeploymentFit) -> Iterator[Variation]:
-        """Plan the recommended deployment again with another load, other lengths, hits and prices."""
-        load = self.search.question.load
-        carrying, refused = (fit.gpu for fit in plan.fits), (rejection.gpu for rejection in plan.rejections)
-        rivals = tuple(dict.fromkeys((best.gpu, *carrying, *refused)))[:_RIVALS]
-        varied = partial(self._varied, best, rivals)
-        for factor in _FACTORS:
-            yield varied("load", f"× {factor:g}", _scaled(load, factor))
-        for factor in _FACTORS:
-            longer = replace(load, input_len=load.input_len * factor)
-            yield varied("length of prompts", f"{longer.input_len:g} tokens", longer)
-        for factor in _FACTORS:
-            longer = replace(load, output_len=max(1.0, load.output_len * factor))
-            yield varied("length of answers", f"{longer.output_len:g} tokens", longer)
-        for share in _HITS:
-            yield varied("prefix-cache hits", f"{share:.0%}", replace(load, prefix_fraction=share))
-        for factor in _PRICES if best.rent is not None else ():
-            yield _priced(plan, best, factor)
 
-    def _varied(
-        self, best: DeploymentFit, rivals: tuple[str, ...], group: str, label: str, load: TokenLoad
-    ) -> Variation:
-        """Plan the deployment for another load, and look for a cheaper one among some kinds of GPU."""
-        own = best.sharding
-        question = replace(
-            self.search.question,
-            load=load,
-            gpus=(best.gpu,),
-            engines=(best.engine,),
-            weights=(best.weights,),
-            kv=best.kv,
-            choice=ShardingChoice(
-                tensor=(own.tensor,), pipeline=(own.pipeline,), expert=(own.expert,), data=(own.data,)
-            ),
-        )
-        free = replace(self.search, adjustment=lambda _: None)
-        found = plan_deployments(replace(free, question=question)).recommended
-        others = replace(self.search.question, load=load, gpus=rivals, engines=(best.engine,))
-        first = plan_deployments(replace(free, question=others)).recommended
-        return Variation(
-            group=group, label=label, fit=found, best=_named(first, best) if _is_less(first, found) else None
-        )
+def _varied(
+    search: Search, best: DeploymentFit, rivals: tuple[str, ...], load: TokenLoad, *, group: str, label: str
+) -> Variation:
+    """Plan the deployment for another load, and look for a cheaper one among some kinds of GPU."""
+    own = best.sharding
+    question = replace(
+        search.question,
+        load=load,
+        gpus=(best.gpu,),
+        engines=(best.engine,),
+        weights=(best.weights,),
+        kv=best.kv,
+        choice=ShardingChoice(tensor=(own.tensor,), pipeline=(own.pipeline,), expert=(own.expert,), data=(own.data,)),
+    )
+    free = replace(search, adjustment=lambda _: None)
+    found = plan_deployments(replace(free, question=question)).recommended
+    others = replace(search.question, load=load, gpus=rivals, engines=(best.engine,))
+    first = plan_deployments(replace(free, question=others)).recommended
+    return Variation(group=group, label=label, fit=found, best=_named(first, best) if _is_less(first, found) else None)
 
 
 def _scaled(load: TokenLoad, factor: float) -> TokenLoad:

@@ -1,12 +1,19 @@
 """How wrong predictions of serving runs are: error, bias, coverage, width and ranks by cell."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from capplan.core.numbers import FloatArray
-from capplan.llm.core.measured import ErrorSummary, JudgedValue, SkippedRun, summarise_errors
+from capplan.llm.core.measured import (
+    Accuracy,
+    JudgedCell,
+    JudgedValue,
+    SkippedRun,
+    judged_cells,
+    rank_correlation,
+    summarise_errors,
+)
 from capplan.llm.core.serving.cases import MeasuredRun, Metric
 from capplan.llm.core.serving.energy import EnergyMetric
 
@@ -29,30 +36,18 @@ class JudgedAnswer(JudgedValue):
     def error(self) -> float:
         return self.predicted.expected / self.measured - 1.0
 
+    @property
+    def deployment(self) -> str:
+        return self.run.deployment
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Accuracy(ErrorSummary):
-    """Errors over some answers.
-
-    `spearman` is the rank correlation (None below three answers), and `within_factor_two` the share between half and
-    twice the measured.
-    """
-
-    spearman: float | None
-    within_factor_two: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CellAccuracy:
-    """The accuracy of one metric in one cell; `key` maps columns to their values.
-
-    The runs of one of its `deployments` share most of their errors.
-    """
-
-    key: Mapping[str, str]
-    metric: Metric | EnergyMetric
-    accuracy: Accuracy
-    deployments: int
+    def cell_value(self, name: str) -> str:
+        if name == "evidence":
+            return self.evidence
+        if name in ("tp", "pp", "ep", "dp"):
+            sharding = self.run.sharding
+            sizes = {"tp": sharding.tensor, "pp": sharding.pipeline, "ep": sharding.expert, "dp": sharding.data}
+            return str(sizes[name])
+        return str(getattr(self.run, name))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,44 +61,12 @@ class ServingValidation:
             for metric in (*Metric, *EnergyMetric)
         }
 
-    def cells(self, by: Sequence[str]) -> tuple[CellAccuracy, ...]:
-        groups: dict[tuple[Metric | EnergyMetric, tuple[str, ...]], list[JudgedAnswer]] = {}
-        for item in self.answers:
-            groups.setdefault((item.metric, tuple(cell_value(item, name) for name in by)), []).append(item)
-        return tuple(
-            CellAccuracy(
-                key=dict(zip(by, values, strict=True)),
-                metric=metric,
-                accuracy=found,
-                deployments=len({item.run.deployment for item in items}),
-            )
-            for (metric, values), items in sorted(groups.items(), key=lambda group: (group[0][1], group[0][0]))
-            if (found := accuracy(items)) is not None
-        )
-
-
-def cell_value(item: JudgedAnswer, name: str) -> str:
-    if name == "evidence":
-        return item.evidence
-    run = item.run
-    if name in ("tp", "pp", "ep", "dp"):
-        sharding = run.sharding
-        sizes = {"tp": sharding.tensor, "pp": sharding.pipeline, "ep": sharding.expert, "dp": sharding.data}
-        return str(sizes[name])
-    return str(getattr(run, name))
+    def cells(self, by: Sequence[str]) -> tuple[JudgedCell, ...]:
+        return judged_cells(self.answers, by)
 
 
 def accuracy(items: Sequence[JudgedAnswer]) -> Accuracy | None:
-    if not items:
-        return None
-    measured = np.array([item.measured for item in items])
-    predicted = np.array([item.predicted.expected for item in items])
-    ratio = predicted / measured
-    return Accuracy(
-        **asdict(summarise_errors(items)),
-        spearman=_spearman(predicted, measured),
-        within_factor_two=float(np.mean((ratio >= 0.5) & (ratio <= 2.0))),
-    )
+    return summarise_errors(items) if items else None
 
 
 DECISION_LIMITS_S = (0.005, 0.0075, 0.01, 0.015, 0.02, 0.03, 0.04, 0.05, 0.075, 0.1)
@@ -182,17 +145,4 @@ def rank_correlation_if_known(items: Sequence[JudgedAnswer], shared: Callable[[M
     others = np.bincount(inverse, weights=errors)[inverse] - errors
     mended = np.where(counts[inverse] > 1, others / np.maximum(counts[inverse] - 1, 1), 0.0)
     measured = np.array([item.measured for item in items])
-    return _spearman(measured * np.exp(mended - errors), measured)
-
-
-def _spearman(predicted: FloatArray, measured: FloatArray) -> float | None:
-    if measured.size < 3 or np.ptp(measured) == 0 or np.ptp(predicted) == 0:
-        return None
-    return float(np.corrcoef(_ranks(predicted), _ranks(measured))[0, 1])
-
-
-def _ranks(values: FloatArray) -> FloatArray:
-    """Return ranks from 0, equal values sharing their mean."""
-    _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
-    ends = np.cumsum(counts)
-    return np.asarray((ends - (counts + 1) / 2)[inverse])
+    return rank_correlation(measured * np.exp(mended - errors), measured)

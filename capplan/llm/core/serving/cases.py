@@ -100,8 +100,8 @@ def width_name(metric: Metric, serving: Serving, *, kind: ModelKind, is_finite: 
     Tokens per second of a closed loop are as uncertain as the time between tokens, until they have a beginning and
     an end: those of `requests` stated are as uncertain as an offline run's.
     """
-    if metric is not Metric.TTFT and kind is ModelKind.NARROW_EXPERTS:
-        kind = ModelKind.EXPERTS
+    if metric is not Metric.TTFT and kind == "experts of 4 bits":
+        kind = "experts"
     if metric is Metric.OUTPUT_TOKENS_PER_S:
         return f"tpot, {kind}" if serving is Serving.CLOSED_LOOP and not is_finite else f"tokens, {kind}"
     if metric is Metric.TTFT and serving is Serving.FIXED_BATCH:

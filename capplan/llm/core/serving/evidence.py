@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence, Set
 from dataclasses import dataclass
-from enum import StrEnum
 from math import exp, log, sqrt
+from typing import Literal
 
 from capplan.core.numbers import NORMAL_90, Interval
 from capplan.llm.core.engines import parse_version
@@ -58,12 +58,8 @@ class ServingEvidence:
 MEASURED_HERE = ServingEvidence(is_measured_here=True)
 
 
-class ModelKind(StrEnum):
-    """Kinds of models whose interval widths differ."""
-
-    DENSE = "dense"
-    EXPERTS = "experts"
-    NARROW_EXPERTS = "experts of 4 bits"
+ModelKind = Literal["dense", "experts", "experts of 4 bits"]
+"""Kinds of models whose interval widths differ."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,7 @@ import numpy as np
 from capplan.core.gpus.spec import GpuSpec
 from capplan.core.numbers import NORMAL_90, Interval
 from capplan.core.origin import Origin
-from capplan.llm.core.measured import ErrorSummary, JudgedValue, SkippedRun, summarise_errors
+from capplan.llm.core.measured import JudgedCell, JudgedValue, SkippedRun, judged_cells
 from capplan.llm.core.training.frameworks import FRAMEWORKS, TrainingFramework
 from capplan.llm.core.training.job import Method, TrainingJob
 from capplan.llm.core.training.memory import MemoryConstants, MemoryScope
@@ -254,15 +254,6 @@ def rank_layouts(runs: Sequence[MeasuredTraining], predicted: Sequence[float]) -
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TrainingCell:
-    """The accuracy of one metric in one cell; `key` are the values of the columns."""
-
-    key: tuple[str, ...]
-    metric: TrainingMetric
-    accuracy: ErrorSummary
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingValidation:
     """All judged answers, verdicts on memory, and the rows that could not be predicted."""
 
@@ -270,14 +261,8 @@ class TrainingValidation:
     fits: tuple[JudgedFit, ...]
     skipped: tuple[SkippedRun, ...]
 
-    def cells(self, by: Sequence[str]) -> tuple[TrainingCell, ...]:
-        groups: dict[tuple[tuple[str, ...], TrainingMetric], list[JudgedTraining]] = {}
-        for item in self.answers:
-            groups.setdefault((tuple(item.cell_value(name) for name in by), item.metric), []).append(item)
-        return tuple(
-            TrainingCell(key=key, metric=metric, accuracy=summarise_errors(items))
-            for (key, metric), items in sorted(groups.items())
-        )
+    def cells(self, by: Sequence[str]) -> tuple[JudgedCell, ...]:
+        return judged_cells(self.answers, by)
 
     @property
     def ran_out(self) -> tuple[int, int]:

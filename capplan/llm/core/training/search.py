@@ -186,13 +186,9 @@ def prefer_safer(
     return max(safer, key=lambda choice: (min(probability(choice), SAFE_PROBABILITY), -cost(choice)), default=cheapest)
 
 
-def micro_batches(per_rank: int) -> Iterator[int]:
-    """Yield the powers of two up to 64 that divide the sequences of a rank."""
-    size = 1
-    while size <= min(per_rank, _MOST_MICRO_BATCH):
-        if per_rank % size == 0:
-            yield size
-        size *= 2
+def micro_batches(per_rank: int) -> list[int]:
+    """Return the powers of two up to 64 that divide the sequences of a rank."""
+    return [size for size in _powers(min(per_rank, _MOST_MICRO_BATCH)) if per_rank % size == 0]
 
 
 def layouts(job: TrainingJob, gpu: TrainingGpu, *, gpus: int) -> Iterator[TrainingLayout]:

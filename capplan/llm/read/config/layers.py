@@ -19,7 +19,7 @@ from capplan.llm.core.layers import (
     ShortConv,
 )
 from capplan.llm.read.config.fields import LARGEST_SIZE, Fields
-from capplan.llm.read.config.traits import KvHeads, QueryKeyNorm, Traits, UnusualModelError, Windows
+from capplan.llm.read.config.traits import Traits, UnusualModelError
 from capplan.units import whole_number
 
 _WINDOW_NAMES = ("sliding_window", "sliding_window_size")
@@ -46,7 +46,7 @@ def read_mixers(fields: Fields, traits: Traits, *, layer_count: int) -> list[Mix
     window = _window(fields, traits) if any(local) else None
     if fields.raw("use_sliding_window") is False:
         fields.understood("max_window_layers", *_WINDOW_NAMES)
-    if kinds is not None or traits.windows is not Windows.NONE:
+    if kinds is not None or traits.windows != "none":
         fields.understood(*_WINDOW_NAMES)
     mixers: list[Mixer | None] = []
     for index, is_local in enumerate(local):
@@ -180,9 +180,9 @@ def read_attention(fields: Fields, traits: Traits) -> Attention:
 
 
 def _kv_heads(fields: Fields, traits: Traits, heads: int) -> int:
-    if traits.kv_heads is KvHeads.ALL:
+    if traits.kv_heads == "as many as query heads":
         return heads
-    if traits.kv_heads is KvHeads.ONE_IF_MULTI_QUERY and not fields.flag("new_decoder_architecture"):
+    if traits.kv_heads != "stated" and not fields.flag("new_decoder_architecture"):
         return 1 if fields.flag("multi_query", default=True) else heads
     return fields.size("num_key_value_heads", "num_kv_heads", "num_attention_groups", default=heads)
 
@@ -214,10 +214,10 @@ def _query_key_norms(fields: Fields, traits: Traits, query_heads: int, kv_heads:
     kind = traits.query_key_norm
     default = traits.query_key_norm_default
     if default is not None and not fields.flag("use_qk_norm", default=default):
-        kind = QueryKeyNorm.NONE
-    if kind is QueryKeyNorm.ALL_HEADS:
+        kind = "none"
+    if kind == "all heads":
         return query_heads * key_dim, kv_heads * key_dim
-    return (key_dim, key_dim) if kind is QueryKeyNorm.PER_HEAD else (0, 0)
+    return (key_dim, key_dim) if kind == "per head" else (0, 0)
 
 
 def _window(fields: Fields, traits: Traits) -> int | None:
@@ -226,7 +226,7 @@ def _window(fields: Fields, traits: Traits) -> int | None:
     window = fields.optional_size(*names, least=0) or None
     if window is not None:
         fields.understood(*_WINDOW_NAMES, "attention_chunk_size")
-    if window is None and traits.windows is not Windows.ALL:
+    if window is None and traits.windows != "all":
         raise fields.error("layers have a sliding window, but sliding_window is not stated")
     longest = fields.optional_size("max_position_embeddings", "n_positions")
     return None if window is not None and longest is not None and window >= longest else window
@@ -243,17 +243,17 @@ def _local_layers(fields: Fields, traits: Traits, *, layer_count: int, kinds: li
     if no_rope is not None and traits.chunked:
         return [mark == 1 for mark in no_rope]  # layers without rotary embedding (0) attend to everything
     match traits.windows:
-        case Windows.NONE:
+        case "none":
             return [False] * layer_count
-        case Windows.ALL:
+        case "all":
             return [True] * layer_count
-        case Windows.ALTERNATING:
+        case "alternating":
             return [index % 2 == 0 for index in range(layer_count)]
-        case Windows.ALL_BUT_EVERY_NTH:
+        case "all but every nth":
             names = ("sliding_window_pattern", "_sliding_window_pattern", "no_rope_layer_interval")
             period = fields.size(*names, default=traits.window_period)
             return [(index + 1) % period != 0 for index in range(layer_count)]
-        case Windows.LATE_IF_ENABLED:
+        case "from max_window_layers on, if use_sliding_window":
             first = fields.size("max_window_layers", default=layer_count, least=0)
             enabled = fields.flag("use_sliding_window")
             return [enabled and index >= first for index in range(layer_count)]

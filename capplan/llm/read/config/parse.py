@@ -2,8 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from enum import StrEnum
-from typing import Any
+from typing import Any, Literal
 
 from capplan.errors import UnknownNameError
 from capplan.llm.core.architecture import Architecture, DraftHead, Layer, RotaryPositions, VisionTower
@@ -30,7 +29,7 @@ from capplan.llm.read.config.layers import (
     read_mlps,
     read_ngrams,
 )
-from capplan.llm.read.config.traits import LayerLayout, Traits, families, refuse_unread, refuse_unusual
+from capplan.llm.read.config.traits import Traits, families, refuse_unread, refuse_unusual
 
 _POSITIONS = ("max_position_embeddings", "n_positions", "seq_length", "max_sequence_length")
 _TEXT_FAMILIES = {"qwen2_vl": "qwen2", "qwen2_5_vl": "qwen2", "minimax_m3_vl": "minimax_m3"}
@@ -153,12 +152,12 @@ def _tied(fields: Fields, root: Fields, traits: Traits) -> bool:
 
 
 def _layers(fields: Fields, traits: Traits) -> tuple[Layer, ...]:
-    if traits.layout is LayerLayout.PATTERN:
+    if traits.layout == "a mixer or an MLP in each, as a pattern states":
         return _pattern_layers(fields, traits)
     count = fields.size("num_hidden_layers", "n_layer")
     if count > MOST_LAYERS:
         raise fields.error(f"num_hidden_layers {count} is above {MOST_LAYERS}")
-    if traits.layout is LayerLayout.BLOCKS:
+    if traits.layout == "sizes of every block":
         # The layers of a pruned Llama (Nemotron NAS), each of which has sizes of its own.
         hidden, heads = fields.size("hidden_size"), fields.size("num_attention_heads")
         return tuple(
@@ -359,12 +358,8 @@ def read_vision(root: Fields, *, hidden_dim: int) -> tuple[VisionTower | None, s
     return VisionTower(kind=family, parameters=parameters, layers=layer_count, **widths), None
 
 
-class _Reach(StrEnum):
-    """How far the attention of an image encoder's layers reaches."""
-
-    IMAGE = "the image"
-    WINDOWS = "windows, except in the layers of fullatt_block_indexes"
-    TILE = "a tile of image_size"
+_Reach = Literal["image", "windows", "tile"]
+"""How far an image encoder attends: the image, windows but in `fullatt_block_indexes`, a tile of `image_size`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -376,7 +371,7 @@ class _Encoder:
     """
 
     count: Callable[[Fields, int], int]
-    reach: _Reach = _Reach.IMAGE
+    reach: _Reach = "image"
     width_fields: tuple[str, ...] = ("hidden_size",)
     projects_chosen_layers: bool = False
     learns_line_end: bool = False
@@ -384,9 +379,9 @@ class _Encoder:
 
 def _attention_widths(reach: _Reach, fields: Fields, *, hidden: int, layer_count: int) -> dict[str, int]:
     match reach:
-        case _Reach.IMAGE:
+        case "image":
             return {"attention_width": layer_count * hidden}
-        case _Reach.WINDOWS:
+        case "windows":
             whole = fields.indexes("fullatt_block_indexes", length=layer_count)
             side = fields.size("window_size", default=112) // fields.size("patch_size")
             return {
@@ -394,7 +389,7 @@ def _attention_widths(reach: _Reach, fields: Fields, *, hidden: int, layer_count
                 "window_width": (layer_count - len(whole)) * hidden,
                 "window_patches": side * side,
             }
-        case _Reach.TILE:
+        case "tile":
             side = fields.size("image_size") // fields.size("patch_size")
             return {"window_width": layer_count * hidden, "window_patches": side * side}
 
@@ -486,8 +481,8 @@ _ENCODERS: Mapping[str, _Encoder] = {
     "llava": _Encoder(count=_llava, projects_chosen_layers=True),
     "llava_next": _Encoder(count=_llava, projects_chosen_layers=True, learns_line_end=True),
     "qwen2_vl": _Encoder(count=_qwen2_vl, width_fields=("embed_dim", "hidden_size")),
-    "qwen2_5_vl": _Encoder(count=_qwen25_vl, reach=_Reach.WINDOWS),
-    "llama4": _Encoder(count=_llama4, reach=_Reach.TILE),
+    "qwen2_5_vl": _Encoder(count=_qwen25_vl, reach="windows"),
+    "llama4": _Encoder(count=_llama4, reach="tile"),
     "gemma3": _Encoder(count=_siglip),
     "mistral3": _Encoder(count=_pixtral),
     "qwen3_vl": _Encoder(count=_qwen_vl),

@@ -1,53 +1,31 @@
 """What configurations of each model family leave unsaid, and families that no formula covers, refused by name."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from capplan import specs
 from capplan.errors import CapplanError
 from capplan.llm.read.config.fields import Fields
 from capplan.specs.strict_yaml import read_versioned
 
-
-class QueryKeyNorm(StrEnum):
-    """Norms on queries and keys: one scale per element of a head, or one per element of all heads."""
-
-    NONE = "none"
-    PER_HEAD = "per head"
-    ALL_HEADS = "all heads"
-
-
-class Windows(StrEnum):
-    """Which layers use a sliding window where the configuration does not list them."""
-
-    NONE = "none"
-    ALL = "all"
-    ALL_BUT_EVERY_NTH = "all but every nth"
-    ALTERNATING = "alternating"
-    LATE_IF_ENABLED = "from max_window_layers on, if use_sliding_window"
-
-
-class KvHeads(StrEnum):
-    """How many key-value heads a layer has where the configuration's own field does not decide."""
-
-    STATED = "stated"
-    ALL = "as many as query heads"
-    ONE_IF_MULTI_QUERY = "one where multi_query (true by default) holds, else as many as query heads"
-
-
-class LayerLayout(StrEnum):
-    """How the configuration lays out its layers."""
-
-    UNIFORM = "a mixer and an MLP in each of num_hidden_layers"
-    PATTERN = "a mixer or an MLP in each, as a pattern states"
-    BLOCKS = "sizes of every block"
-
-
+QueryKeyNorm = Literal["none", "per head", "all heads"]
+"""Norms on queries and keys: one scale per element of a head, or one per element of all heads."""
+Windows = Literal["none", "all", "all but every nth", "alternating", "from max_window_layers on, if use_sliding_window"]
+"""Which layers use a sliding window where the configuration does not list them."""
+KvHeads = Literal[
+    "stated", "as many as query heads", "one where multi_query (true by default) holds, else as many as query heads"
+]
+"""How many key-value heads a layer has where the configuration's own field does not decide."""
+LayerLayout = Literal[
+    "a mixer and an MLP in each of num_hidden_layers",
+    "a mixer or an MLP in each, as a pattern states",
+    "sizes of every block",
+]
+"""How the configuration lays out its layers."""
 MLP_WIDTHS = ("intermediate_size", "ffn_hidden_size", "n_inner", "ffn_dim", "dense_intermediate_size")
 _FILE = Path(specs.__file__).with_name("model_families.yaml")
 
@@ -57,7 +35,7 @@ class Traits:
     """Facts of one family; None where the configuration states them.
 
     `norms` is the number of norms of width H per layer, each with a bias vector if `norm_bias`. `window_period` is
-    the n of `Windows.ALL_BUT_EVERY_NTH`. `extra_positions` are rows of learned positions beyond the longest context.
+    the n of "all but every nth". `extra_positions` are rows of learned positions beyond the longest context.
     `defaults` are values of fields that published configurations leave out.
 
     `query_key_norm_default` is the value of `use_qk_norm` where it is not stated, None where norms do not depend on it.
@@ -77,7 +55,7 @@ class Traits:
 
     qkv_bias: bool | None = None
     output_bias: bool | None = None
-    query_key_norm: QueryKeyNorm = QueryKeyNorm.NONE
+    query_key_norm: QueryKeyNorm = "none"
     norms: int = 2
     norm_bias: bool = False
     gated: bool = True
@@ -87,12 +65,12 @@ class Traits:
     extra_positions: int = 0
     head_bias: bool = False
     output_gate: bool = False
-    windows: Windows = Windows.NONE
+    windows: Windows = "none"
     window_period: int = 0
     learned_positions: bool = False
     rotary: bool = True
-    layout: LayerLayout = LayerLayout.UNIFORM
-    kv_heads: KvHeads = KvHeads.STATED
+    layout: LayerLayout = "a mixer and an MLP in each of num_hidden_layers"
+    kv_heads: KvHeads = "stated"
     query_key_norm_default: bool | None = None
     parallel_flag: tuple[str, bool] | None = None
     mlp_widths: tuple[str, ...] = MLP_WIDTHS
@@ -115,11 +93,7 @@ class Traits:
     defaults: Mapping[str, Any] = field(default_factory=dict)
 
 
-_WORDS: Mapping[str, Callable[[Any], Any]] = {
-    "query_key_norm": QueryKeyNorm, "windows": Windows, "kv_heads": KvHeads, "layout": LayerLayout, "mlp_widths": tuple,
-    "parallel_flag": tuple,
-}  # fmt: skip
-"""How fields of a family that are words or lists are read."""
+_LISTS = ("mlp_widths", "parallel_flag")
 
 
 @cache
@@ -131,11 +105,11 @@ def _tables() -> Mapping[str, Any]:
 def families() -> Mapping[str, Traits]:
     """Return every family whose layers are known by `model_type`; a word in the file stands for another's traits."""
     stated = _tables()["families"]
-    own = {name: stated[traits] if isinstance(traits, str) else traits for name, traits in stated.items()}
-    return {
-        name: Traits(**{key: _WORDS.get(key, lambda value: value)(value) for key, value in traits.items()})
-        for name, traits in own.items()
+    own: dict[str, dict[str, Any]] = {
+        name: stated[traits] if isinstance(traits, str) else traits for name, traits in stated.items()
     }
+    lists = [{key: tuple(traits[key]) for key in _LISTS if key in traits} for traits in own.values()]
+    return {name: Traits(**(traits | read)) for (name, traits), read in zip(own.items(), lists, strict=True)}
 
 
 _UNUSUAL = (

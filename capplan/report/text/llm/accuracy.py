@@ -3,10 +3,9 @@
 from collections.abc import Callable, Mapping, Sequence
 
 from capplan.llm.core.fleet.limits import DEFAULT_CERTAINTY
+from capplan.llm.core.measured import Accuracy, JudgedCell
 from capplan.llm.core.serving.accuracy import (
     DECISION_LIMITS_S,
-    Accuracy,
-    CellAccuracy,
     Decisions,
     JudgedAnswer,
     ServingValidation,
@@ -257,7 +256,7 @@ def _covered(validation: ServingValidation, by: Sequence[str]) -> str:
     )
 
 
-def _count_covered(cells: Sequence[CellAccuracy]) -> int:
+def _count_covered(cells: Sequence[JudgedCell]) -> int:
     low, high = _COVERED
     return sum(low <= cell.accuracy.coverage <= high for cell in cells)
 
@@ -278,10 +277,10 @@ def _overall(held_out: Mapping[str, ServingValidation]) -> str:
 
 
 def _cells(validation: ServingValidation, by: Sequence[str]) -> str:
-    def key(name: str) -> Column[CellAccuracy]:
+    def key(name: str) -> Column[JudgedCell]:
         return words(name, lambda cell: cell.key[name])
 
-    columns: list[Column[CellAccuracy]] = [
+    columns: list[Column[JudgedCell]] = [
         *map(key, by),
         words("metric", lambda cell: str(cell.metric)),
         figure("deployments", lambda cell: cell.deployments),

@@ -5,8 +5,8 @@ from collections.abc import Callable, Sequence
 
 from capplan.core.numbers import Interval
 from capplan.llm.core.elastic.answer import ElasticSimulation
-from capplan.llm.core.measured import ErrorSummary
-from capplan.llm.core.serving.accuracy import Accuracy, CellAccuracy, ServingValidation
+from capplan.llm.core.measured import Accuracy, JudgedCell
+from capplan.llm.core.serving.accuracy import ServingValidation
 from capplan.llm.core.serving.energy import ServingEnergy
 from capplan.llm.core.serving.estimate import ServingEstimate, ServingPoint, StepPart, total_s
 from capplan.llm.core.simulation.load_answer import LoadAnswer, Simulation
@@ -178,7 +178,7 @@ def llm_validation_sections(validation: ServingValidation, *, by: Sequence[str])
     cells = validation.cells(by)
     metric: Column[tuple[str, Accuracy]] = words("metric", lambda row: row[0])
 
-    def key(name: str) -> Column[CellAccuracy]:
+    def key(name: str) -> Column[JudgedCell]:
         return words(name, lambda cell: cell.key[name], name=name)
 
     keys = [*map(key, by), words("metric", lambda cell: str(cell.metric), name="metric")]
@@ -201,7 +201,7 @@ def skipped_blocks(reasons: Sequence[str]) -> list[Block]:
     return [lines, Table(columns, Counter(reasons).most_common(_MOST_REASONS))]
 
 
-def accuracy_columns(accuracy: Callable[[Row], ErrorSummary]) -> list[Column[Row]]:
+def accuracy_columns(accuracy: Callable[[Row], Accuracy]) -> list[Column[Row]]:
     """Return the columns of errors, for people and, with six digits, for programs."""
 
     def rounded(name: str) -> Column[Row]:

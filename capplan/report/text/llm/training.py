@@ -2,11 +2,13 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from enum import StrEnum
 from statistics import median
 
 from capplan.core.numbers import Interval
+from capplan.llm.core.measured import JudgedCell
 from capplan.llm.core.tensors import count_active_parameters, count_parameters
-from capplan.llm.core.training.accuracy import JudgedTraining, TrainingCell, TrainingMetric, TrainingValidation
+from capplan.llm.core.training.accuracy import JudgedTraining, TrainingMetric, TrainingValidation
 from capplan.llm.core.training.estimate import TrainingMemoryAnswer
 from capplan.llm.core.training.job import Method, TrainingJob
 from capplan.llm.core.training.launch import launch_config
@@ -452,7 +454,7 @@ def training_validation_sections(
 ) -> list[Section]:
     """Return a validation; a CSV has a row per cell, errors as fractions."""
     blocks: list[Block] = []
-    errors: list[Column[TrainingCell]] = accuracy_columns(lambda cell: cell.accuracy)
+    errors: list[Column[JudgedCell]] = accuracy_columns(lambda cell: cell.accuracy)
     if shows_rows:
         blocks.append(Table(_ROWS, validation.answers))
     else:
@@ -485,15 +487,15 @@ def training_validation_sections(
     return [Section(blocks)]
 
 
-def _metric(metric: TrainingMetric) -> str:
-    return {TrainingMetric.TOKENS_PER_S: "tokens/s per GPU", TrainingMetric.PEAK_BYTES: "peak memory"}[metric]
+def _metric(metric: StrEnum) -> str:
+    return "tokens/s per GPU" if metric is TrainingMetric.TOKENS_PER_S else "peak memory"
 
 
-def _keys(by: Sequence[str]) -> list[Column[TrainingCell]]:
-    def key(index: int, name: str) -> Column[TrainingCell]:
-        return words(name, lambda cell: cell.key[index], name=name)
+def _keys(by: Sequence[str]) -> list[Column[JudgedCell]]:
+    def key(name: str) -> Column[JudgedCell]:
+        return words(name, lambda cell: cell.key[name], name=name)
 
-    return [*map(key, range(len(by)), by), words("metric", lambda cell: _metric(cell.metric), name="metric")]
+    return [*map(key, by), words("metric", lambda cell: _metric(cell.metric), name="metric")]
 
 
 _ROWS: tuple[Column[JudgedTraining], ...] = (
