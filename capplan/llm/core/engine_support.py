@@ -1,6 +1,6 @@
 """What serving engines run on, and which number formats they have kernels for, by GPU and version."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from capplan.core.engine_names import Engine
@@ -142,9 +142,11 @@ class EngineSupport:
             return None
         return (
             self._does_not_run(gpu, engine, version)
-            or self._no_attention(gpu, engine, version, attention)
+            or self._lacks_kernels(
+                gpu, engine, version, what=f"{attention} attention", rows=runs.attention.get(attention)
+            )
             or self._no_kernels(gpu, engine, version, weights, experts=experts)
-            or self._no_cache(gpu, engine, kv)
+            or self._lacks_kernels(gpu, engine, version, what=f"a KV cache in {kv} (⟨kv⟩)", rows=runs.caches.get(kv))
         )
 
     def widens(self, gpu: GpuSpec, engine: Engine, weights: str) -> bool:
@@ -230,20 +232,29 @@ class EngineSupport:
             return f"{engine.value} runs on {shown} before version {last} alone; {self._others(family)}"
         return None
 
-    def _no_attention(
-        self, gpu: GpuSpec, engine: Engine, version: tuple[int, ...] | None, attention: str
+    def _lacks_kernels(
+        self,
+        gpu: GpuSpec,
+        engine: Engine,
+        version: tuple[int, ...] | None,
+        *,
+        what: str,
+        rows: Sequence[FormatKernels] | None,
     ) -> str | None:
-        rows = self.engines[engine].attention.get(attention)
+        """Return why an engine has no kernels of something on a GPU; None where it has, or no rows restrict it."""
         if rows is None:
             return None
         found = next((row for row in rows if family_of(gpu) in row.on), None)
         if found is None:
-            on = {name for row in rows for name in row.on}
-            names = ", ".join(dict.fromkeys(words for name, words in self.hardware.items() if name in on))
-            return f"{engine.value} has no kernels of {attention} attention for {self._shown(gpu)}, only for {names}"
+            on = {name: words for name, words in self.hardware.items() if any(name in row.on for row in rows)}
+            numbers = ", ".join(f"{name} ({words})" for name, words in on.items() if name[0].isdigit())
+            others = [words for name, words in on.items() if not name[0].isdigit()]
+            names = ", ".join([f"compute capability {numbers}"] * bool(numbers) + others)
+            where = f" for {self._shown(gpu)}, only for {names}" if on else ""
+            return f"{engine.value} has no kernels of {what}{where}"
         if found.since is not None and _is_before(version, found.since):
             first = f"from version {_dotted(found.since)} on, not in {_dotted(version or ())}"
-            return f"{engine.value} has kernels of {attention} attention for {self._shown(gpu)} {first}"
+            return f"{engine.value} has kernels of {what} for {self._shown(gpu)} {first}"
         return None
 
     def _kernels(self, gpu: GpuSpec, engine: Engine, weights: str) -> FormatKernels | None:
@@ -290,15 +301,6 @@ class EngineSupport:
         )
         also = f", or {elsewhere} for {weights}" if elsewhere else ""
         return f"{engine.value} has no {what} for {shown}; use {here} there{also}"
-
-    def _no_cache(self, gpu: GpuSpec, engine: Engine, kv: str) -> str | None:
-        runs, family = self.engines[engine], family_of(gpu)
-        if kv not in runs.caches or any(family in row.on for row in runs.caches[kv]):
-            return None
-        if not runs.caches[kv]:
-            return f"{engine.value} has no KV cache in {kv}; leave out ⟨kv⟩"
-        names = " and ".join(sorted({self.hardware[name] for row in runs.caches[kv] for name in row.on}))
-        return f"{engine.value} has a KV cache in {kv} on {names} alone, not on {self._shown(gpu)}; use ⟨kv⟩ fp8"
 
     def _shown(self, gpu: GpuSpec) -> str:
         family = family_of(gpu)
