@@ -1,9 +1,9 @@
-"""Remake docs/accuracy.md and the shipped calibrations: errors on measurements that the fit had not seen.
+"""Remake docs/evidence/latency.md and the shipped calibrations: errors on measurements that the fit had not seen.
 
     python benchmarks/accuracy.py ../shared/data/measured/latency-timm.csv.gz \\
         ../shared/data/measured/latency-curves.csv.gz ../shared/data/llm/op-gemm-vllm.csv.gz \\
         ../shared/data/llm/op-attention-prefill.csv.gz ../shared/data/measured/kernels-fp32.csv.gz \\
-        -o docs/accuracy.md --calibrations capplan/calibrations
+        -o docs/evidence/latency.md --calibrations capplan/calibrations
 
 Every model is traced once (kept in the cache of `capplan calibrate fit`); then eager inference, compiled graphs and
 training steps are fitted, each once on all its rows, once without each fold of families, and once without each GPU.
@@ -128,7 +128,7 @@ def _other_kind(kind: str, rows: Sequence[Described], fitted: FittedCalibration)
     everything = np.ones(len(rows), dtype=bool)
     return [
         f"## {_TITLES[kind]}: errors and intervals by class of evidence\n",
-        "As above; accuracy-compile.md says what is in these rows.\n",
+        "As above; compile.md says what is in these rows.\n",
         _errors_table(rows, everything, _kinds(fitted.held_out)),
         _coverage_table(rows, everything, fitted.held_out, kind),
     ]
@@ -140,7 +140,7 @@ def _kinds(held: HeldOutErrors) -> dict[str, FloatArray]:
 
 _WEAK = """\
 - The widths that ship are learnt from more cards than the three of these tables (`benchmarks/interval_widths.py`).
-- What is in the rows of compiled graphs and training steps stands on a page of its own (accuracy-compile.md).
+- What is in the rows of compiled graphs and training steps stands on a page of its own (compile.md).
 - Rules that were chosen while GPUs were left out, so that "GPU new" is a little too kind: that kernels lose by their
   bytes per clock and multiprocessor, and how much; that pointwise kernels add their instructions to their traffic; how
   much of grouped convolutions and of attention is issued beside tensor cores; and that single precision takes the
@@ -193,7 +193,7 @@ _WEAK = """\
   (`--selected-share`) rests on a few readings of one framework.
 - Of maxvit, fastvit, efficientvit, regnetz and hiera no row was timed (of hiera only SAM 2's encoders are at hand).
   What stands behind them: their operators are those of families that were timed, and their compiled graphs have the
-  kernels that Inductor would generate and move their bytes within a few percent (accuracy-compile.md). hiera's
+  kernels that Inductor would generate and move their bytes within a few percent (compile.md). hiera's
   attention of five dimensions is that of nest and twins, which were timed.
 - Training steps of xcit come out at 1.17 of the measured time since its norms are traced as autocast runs them.
 - ecaresnext50t_32x4d is timed at 0.6 of what is predicted on every GPU: presumably another model bore that name then.

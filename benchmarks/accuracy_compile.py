@@ -1,6 +1,6 @@
-"""Remake docs/accuracy-compile.md: the held-out errors of the shipped fits, and the gain of compiling against timings.
+"""Remake docs/evidence/compile.md: the held-out errors of the shipped fits, and the gain of compiling against timings.
 
-    python benchmarks/accuracy_compile.py ../shared/data/measured/latency-timm.csv.gz -o docs/accuracy-compile.md
+    python benchmarks/accuracy_compile.py ../shared/data/measured/latency-timm.csv.gz -o docs/evidence/compile.md
 
 The fits' errors are read from the shipped files, where `capplan calibrate fit --serves compile|training` wrote them;
 gains are estimated anew for some models, drawn at random. Fusion is compared with Inductor's as
@@ -39,7 +39,7 @@ on rows that the fit had not seen; bias is the median of predicted ÷ measured. 
     capplan calibrate fit latency-timm.csv.gz --serves compile -o compile.yaml
     capplan calibrate fit latency-timm.csv.gz --serves training -o training-timm.yaml
 
-`python benchmarks/accuracy.py` makes all calibrations together; accuracy.md has the intervals by class of evidence.
+`python benchmarks/accuracy.py` makes all calibrations together; latency.md has the intervals by class of evidence.
 
 Families are name families of models (`resnet*`, `vit_*`, …), held out in five folds. Of a GPU held out ("gpu") no timed
 step is known, only the microbenchmarks in its spec; "sheet" leaves these out, too. "both" holds out families and GPU;
@@ -116,7 +116,7 @@ are written by one kernel here and by up to three there, which move the same byt
 """
 _TRAINING = """\
 AMP in fp16, SGD with momentum, RTX 3090, torch 1.12. One GPU and one version: how the constants carry to other cards,
-with steps of those added, is on accuracy-training.md. Grouped convolutions' gradients under channels-last are the
+with steps of those added, is on training.md. Grouped convolutions' gradients under channels-last are the
 worst: where cuDNN has no fast kernel (more than 32 channels a group, or groups that are no multiple of 32) a step takes
 up to eight times as long.
 

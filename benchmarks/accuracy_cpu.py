@@ -1,7 +1,7 @@
 """Set predicted beside measured times of thirty models on the CPU at hand, calibrated by its operators alone.
 
 Usage:
-    OMP_NUM_THREADS=1 python benchmarks/accuracy_cpu.py docs/cpus.csv [MODEL...] [--write-calibrations]
+    OMP_NUM_THREADS=1 python benchmarks/accuracy_cpu.py docs/evidence/cpus.csv [MODEL...] [--write-calibrations]
 
 One thread, and the time that the thread spends on the processor. Other programs still slow it down, through shared
 caches and cores, so that a matrix product and a copy are timed before each run of a model, and the model's time is

@@ -10,7 +10,7 @@ are those of rows whose GPU (with all cards of its chip), or whose model, was le
 fitted, and MLPerf's offline rates, whose submitters choose number format, batch and streams, so that they are ceilings,
 stand beside.
 
-`--write` remakes capplan/calibrations/engines.yaml and docs/accuracy-engines.md, and needs ultralytics for YOLOv8.
+`--write` remakes capplan/calibrations/engines.yaml and docs/evidence/engines.md, and needs ultralytics for YOLOv8.
 """
 
 import argparse
@@ -25,6 +25,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 from engine_rows import AITEMPLATE, FASTER, OLD_TENSORRT, ONNXRUNTIME, Rows, has_detectors, read_rows, trace_of
+from pages import EVIDENCE
 
 from capplan.core.latency.calibration import (
     Calibration,
@@ -44,7 +45,7 @@ from capplan.specs import load_gpus
 from capplan.specs.calibration import dump_engines, load_calibration, load_engines
 
 ROOT = Path(__file__).resolve().parent.parent
-DOCUMENT = ROOT / "docs" / "accuracy-engines.md"
+DOCUMENT = EVIDENCE / "engines.md"
 CALIBRATION = ROOT / "capplan" / "calibrations" / "engines.yaml"
 COMMAND = "python benchmarks/accuracy_engines.py latency-other.csv.gz --write"
 CEILINGS = {

@@ -1,6 +1,6 @@
-"""Remake docs/accuracy-fp32.md: whole transformers in fp32 that no fit has seen, NeuSight's published cases.
+"""Remake a section of docs/evidence/published.md: whole transformers in fp32 that NeuSight timed and no fit has seen.
 
-    python benchmarks/accuracy_fp32.py ../shared/data/measured/latency-other.csv.gz -o docs/accuracy-fp32.md
+    python benchmarks/accuracy_fp32.py ../shared/data/measured/latency-other.csv.gz -o docs/evidence/published.md
 
 BERT-large and GPT-2 large, attention written out, TF32 off, eager inference: the rows of sitar-lab/NeuSight (MIT). Of
 most of these GPUs single kernels were fitted, of none a step in fp32 of a transformer.
@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from pages import write_section
 
 from capplan.core.latency.device import Unsupported
 from capplan.core.latency.predict import estimate_latencies
@@ -34,8 +35,6 @@ _BERT = {"hidden_size": 1024, "num_hidden_layers": 24, "num_attention_heads": 16
 _GPT2 = {"n_embd": 1280, "n_layer": 36, "n_head": 20}
 MODELS = {"bert_large": ("hf:bert", _BERT, 512), "gpt2_large": ("hf:gpt2", _GPT2, 1024)}
 _HEAD = """\
-# Whole transformers in fp32
-
 Remade by `python benchmarks/accuracy_fp32.py` (see its docstring). BERT-large (512 tokens) and GPT-2 large (1,024) with
 attention written out, TF32 off, eager, as NeuSight published them (its own median error is 8.1 % over 146 such cases).
 None of these steps was fitted; of most of these GPUs single kernels were.
@@ -121,7 +120,7 @@ def main() -> None:
         f"{'yes' if case.is_covered else 'no'} |"
         for case in found
     ]
-    words.output.write_text(_HEAD + "\n".join(lines) + "\n" + _WEAK)
+    write_section(words.output, "accuracy_fp32.py", _HEAD + "\n".join(lines) + "\n" + _WEAK)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
-"""Remake docs/accuracy-other.md: timings that other projects published, judged and never fitted.
+"""Remake docs/evidence/published.md: timings that other projects published, judged and never fitted.
 
-    python benchmarks/accuracy_other.py ../shared/data/measured/latency-other.csv.gz -o docs/accuracy-other.md
+    python benchmarks/accuracy_other.py ../shared/data/measured/latency-other.csv.gz -o docs/evidence/published.md
 
 Rows are mapped to models of the zoos where that can be done without guessing; what is left out is counted by reason.
 `--rows FILE.csv` keeps the mapped rows as a file for `capplan validate`.
@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
+from pages import write_section
 
 from capplan.app.calibration.validate import validate
 from capplan.core.calibrate.validation import JudgedStep
@@ -50,8 +51,6 @@ _SOURCES = {
     "NVIDIA/FasterTransformer": "FasterTransformer's comparisons", "sitar-lab/NeuSight": "NeuSight, compiled",
 }  # fmt: skip
 _HEAD = """\
-# Timings that other projects published
-
 Remade by `python benchmarks/accuracy_other.py` (see its docstring). None of these rows was fitted. They were made with
 other scripts, other hosts and older software than the rows that capplan is fitted to: what they say of precision, power
 limit and timer is sometimes a guess. `V100-SXM2?` and `A100-SXM?` are taken as the cards of 16 and 40 GB, TorchScript
@@ -59,7 +58,7 @@ as eager mode with attention written out, "fp32" in NVIDIA's containers on Amper
 
 FasterTransformer compares itself with TorchScript, whose interpreter dispatches operators in C++, not from Python:
 BERT-base takes 4.2 ms on an A100 at every small batch and length, where eager mode takes 11 ms (which batch curves of
-BERT in eager mode confirm, accuracy.md). So these rows are split: where the estimate waits for the host, it is that of
+BERT in eager mode confirm, latency.md). So these rows are split: where the estimate waits for the host, it is that of
 eager mode's host, and not of what ran. ViT-B at 384
 pixels in fp16 takes 1.7 times the estimate on an A100 and 2.1 times on a T4 (2.4 on both before unaligned batched
 products lost what tensor cores gain), Swin in fp16 on T4 1.6 times; why was not found out. AITemplate's ViT-L at 384
@@ -103,7 +102,7 @@ def mapped(row: Row) -> dict[str, str] | str:
 
 def _left_out(row: Row) -> str:
     if row["source_repo"] == "sitar-lab/NeuSight":
-        return "judged on a page of its own (accuracy-fp32.md)"
+        return "judged below, in a section of their own"
     if row["source_repo"] == "facebookincubator/AITemplate" and row["framework"] == "pytorch-eager":
         return "fitted as batch curves, or detectron2's own model"
     if not row["framework"].startswith("pytorch"):
@@ -218,10 +217,9 @@ def main() -> None:
         answer = validate((path,), traces=words.traces)
     sources = {line: _SOURCES[row["source_repo"]] for line, (row, _) in enumerate(kept, start=1)}
     reasons.update(f"cannot be predicted: {row.reason}" for row in answer.validation.skipped)
-    words.output.write_text(
-        _HEAD + table(answer.judged, sources) + f"\n## Left out\n\nOf {len(rows):,} rows, {len(answer.judged):,} are "
-        "judged here.\n\n" + left_out_table(reasons)
-    )
+    left_out = f"\n## Left out\n\nOf {len(rows):,} rows, {len(answer.judged):,} are judged here.\n\n"
+    page = _HEAD + table(answer.judged, sources) + left_out + left_out_table(reasons)
+    write_section(words.output, "accuracy_other.py", page)
 
 
 if __name__ == "__main__":

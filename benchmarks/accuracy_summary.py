@@ -1,4 +1,4 @@
-"""Remake docs/how-right.md: every claim of accuracy on one page, read from the tables of the pages that make it.
+"""Remake docs/evidence/index.md: every claim of accuracy on one page, read from the tables of the pages that make it.
 
     python benchmarks/accuracy_summary.py
 
@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-DOCS = ROOT / "docs"
-PAGE = DOCS / "how-right.md"
+DOCS = ROOT / "docs" / "evidence"
+PAGE = DOCS / "index.md"
 
 COLUMNS = {
     "rows": ("rows", "n", "count", "points", "models", "GPUs"),
@@ -64,7 +64,7 @@ HELD_OUT = "Held-out errors"
 
 def _step(what: str, cells: tuple[str, ...], evidence: str) -> Claim:
     return Claim(
-        what=f"Eager step, {what}", page="accuracy.md", errors=Row(SATURATED, cells), command="accuracy.py",
+        what=f"Eager step, {what}", page="latency.md", errors=Row(SATURATED, cells), command="accuracy.py",
         coverage=Row(INTERVALS, (evidence, cells[2])),
     )  # fmt: skip
 
@@ -73,26 +73,24 @@ def _served(what: str, held_out: str, metric: str) -> Claim:
     split = held_out if held_out.startswith("GPU") else held_out[0].lower() + held_out[1:]
     return Claim(
         what=f"{what} of a served model, {split}",
-        page="accuracy-llm.md",
+        page="llm-serving.md",
         errors=Row(HELD_OUT, (held_out, metric)),
         command="capplan llm fit",
     )
 
 
 def _power(what: str, row: str) -> Claim:
-    return Claim(what=what, page="energy.md", errors=Row("Power", (row,)), command="energy.py")
+    return Claim(what=what, page="../energy.md", errors=Row("Power", (row,)), command="energy.py")
 
 
 def _llm_training(what: str, cell: str) -> Claim:
-    return Claim(
-        what=what, page="accuracy-llm-training.md", errors=Row("Accuracy of LLM", (cell,)), command="llm_training.py"
-    )
+    return Claim(what=what, page="llm-training.md", errors=Row("Accuracy of LLM", (cell,)), command="llm_training.py")
 
 
 def _engine(what: str, heading: str) -> Claim:
     return Claim(
         what=what,
-        page="accuracy-engines.md",
+        page="engines.md",
         errors=Sentence(heading, r"Median (?P<median>[\d.]+) %, 90 % within (?P<p90>[\d.]+) %"),
         command="accuracy_engines.py",
     )
@@ -105,39 +103,39 @@ TIMES = (
     _step("GPU left out, spec sheet alone", ("sheet alone", "all", "nchw", "all"), "spec sheet alone"),
     _step("family and GPU left out", ("both new", "all", "nchw", "all"), "family and GPU new"),
     Claim(
-        what="Eager step over batches, curve left out", page="accuracy.md", errors=Row("Batch curves", ("all", "")),
+        what="Eager step over batches, curve left out", page="latency.md", errors=Row("Batch curves", ("all", "")),
         command="accuracy.py",
     ),
     Claim(
-        what="Compiled step, family left out", page="accuracy-compile.md", errors=Row("Compiled", ("family: nchw",)),
+        what="Compiled step, family left out", page="compile.md", errors=Row("Compiled", ("family: nchw",)),
         command="accuracy_compile.py",
     ),
     Claim(
-        what="Compiled step, GPU left out", page="accuracy-compile.md", errors=Row("Compiled", ("gpu: nchw",)),
+        what="Compiled step, GPU left out", page="compile.md", errors=Row("Compiled", ("gpu: nchw",)),
         command="accuracy_compile.py",
     ),
     Claim(
-        what="Gain of compiling, in sample", page="accuracy-compile.md", errors=Row("The gain", ("all",)),
+        what="Gain of compiling, in sample", page="compile.md", errors=Row("The gain", ("all",)),
         command="accuracy_compile.py",
     ),
     Claim(
-        what="Training step, family left out", page="accuracy-compile.md",
+        what="Training step, family left out", page="compile.md",
         errors=Row("Training steps", ("family: nchw",)), command="accuracy_compile.py",
     ),
     Claim(
-        what="Training step, GPU left out", page="accuracy-training.md", errors=Row("How wrong", ("each GPU",)),
+        what="Training step, GPU left out", page="training.md", errors=Row("How wrong", ("each GPU",)),
         command="accuracy_training.py",
     ),
     Claim(
-        what="Training step, architecture left out", page="accuracy-training.md",
+        what="Training step, architecture left out", page="training.md",
         errors=Row("How wrong", ("each architecture",)), command="accuracy_training.py",
     ),
     Claim(
-        what="Training on 2 to 8 GPUs against one, GPU left out", page="accuracy-training.md",
+        what="Training on 2 to 8 GPUs against one, GPU left out", page="training.md",
         errors=Row("Several GPUs", ("2 to 8 GPUs",)), command="accuracy_training.py",
     ),
     Claim(
-        what="Transformers in fp32, nothing fitted", page="accuracy-fp32.md",
+        what="Transformers in fp32, nothing fitted", page="published.md",
         errors=Sentence(
             "Whole transformers",
             r"(?P<rows>\d+) cases: median error (?P<median>[\d.]+) %, 90th percentile (?P<p90>[\d.]+) %, "
@@ -146,11 +144,11 @@ TIMES = (
         command="accuracy_fp32.py",
     ),
     Claim(
-        what="torchvision on older cards, nothing fitted", page="accuracy-other.md",
+        what="torchvision on older cards, nothing fitted", page="published.md",
         errors=Row("Timings", ("torchvision on older cards",)), command="accuracy_other.py",
     ),
     Claim(
-        what="FasterTransformer's TorchScript runs where the device decides, nothing fitted", page="accuracy-other.md",
+        what="FasterTransformer's TorchScript runs where the device decides, nothing fitted", page="published.md",
         errors=Row("Timings", ("FasterTransformer's comparisons, TorchScript: the device decides",)),
         command="accuracy_other.py",
     ),
@@ -187,7 +185,7 @@ TIMES = (
     ),
     _llm_training("LLM training, adapters, source left out", "tokens/s, adapters on one GPU: source left out"),
     Claim(
-        what="Diffusion pipeline on one GPU, family left out", page="pipelines.md",
+        what="Diffusion pipeline on one GPU, family left out", page="../pipelines.md",
         errors=Sentence("Pipelines", r"estimates are (?P<median>[\d.]+) % off in\s+the middle and (?P<p90>\d+) % at"),
         command="pipelines.py",
     ),
@@ -204,11 +202,12 @@ MEMORY = (
     _llm_training("LLM training, peak memory, source left out", "memory, dense: source left out"),
     _llm_training("LLM training, peak memory, framework left out", "memory, dense: framework left out"),
     Claim(
-        what="vLLM's KV cache, model left out", page="llm-memory.md", errors=Row("How right", ("cache",)),
+        what="vLLM's KV cache, model left out", page="../llm-memory.md", errors=Row("How right", ("cache",)),
         command="llm_memory.py",
     ),
     Claim(
-        what="Weights of a served model, model left out", page="llm-memory.md", errors=Row("How right", ("weights",)),
+        what="Weights of a served model, model left out", page="../llm-memory.md",
+        errors=Row("How right", ("weights",)),
         command="llm_memory.py",
     ),
 )  # fmt: skip
@@ -216,7 +215,7 @@ MEMORY = (
 
 COUNTS = (
     Claim(
-        what="Largest batches within one step of timm's ladder, models left out", page="memory-accuracy.md",
+        what="Largest batches within one step of timm's ladder, models left out", page="memory.md",
         errors=Sentence(
             "The same, of models",
             r"\*\*all\*\* \| (?P<all>\d+) \| [\d.]+ % \| (?P<share>[\d.]+) %",
@@ -224,12 +223,12 @@ COUNTS = (
         command="memory_brackets.py",
     ),
     Claim(
-        what="Live bytes equal to PyTorch's CPU allocator, inference", page="memory-accuracy.md",
+        what="Live bytes equal to PyTorch's CPU allocator, inference", page="memory.md",
         errors=Sentence("Live bytes", r"inference[^|]*\| \d+ \| (?P<all>\d+) \| (?P<equal>\d+)"),
         command="memory_live.py",
     ),
     Claim(
-        what="Models whose closed form over batches equals fresh traces", page="memory-accuracy.md",
+        what="Models whose closed form over batches equals fresh traces", page="memory.md",
         errors=Sentence("Closed form", r"\| both \| (?P<all>\d+) \| (?P<equal>\d+)"),
         command="memory_closed_form.py",
     ),
@@ -247,12 +246,12 @@ COUNTS = (
         command="wild.py",
     ),
     Claim(
-        what="Models beyond the zoos whose memory equals torch's MemTracker", page="wild-memory.md",
-        errors=Sentence("Memory", r"(?P<all>\d+) models compared; (?P<equal>\d+) equal to the byte"),
+        what="Models beyond the zoos whose memory equals torch's MemTracker", page="wild.md",
+        errors=Sentence("Memory of models", r"(?P<all>\d+) models compared; (?P<equal>\d+) equal to the byte"),
         command="wild_memory.py",
     ),
     Claim(
-        what="Choices of deployments that keep a limit of TPOT, GPU left out, certainty 90 %", page="accuracy-llm.md",
+        what="Choices of deployments that keep a limit of TPOT, GPU left out, certainty 90 %", page="llm-serving.md",
         errors=Sentence("Decisions", r"GPU left out \| 90% \| (?P<all>\d+) \| (?P<broken>[\d.]+) %"),
         command="capplan llm fit",
     ),
@@ -309,7 +308,7 @@ def _share_line(claim: Claim) -> str:
 
 
 def _origin(claim: Claim) -> str:
-    return f"[{claim.page.removesuffix('.md')}]({claim.page}), `{claim.command}`"
+    return f"[{Path(claim.page).stem}]({claim.page}), `{claim.command}`"
 
 
 def _percent(figure: str | None) -> str:

@@ -1,8 +1,8 @@
-"""Remake docs/accuracy-training.md and training.yaml: training steps on GPUs that the fit had not seen.
+"""Remake docs/evidence/training.md and training.yaml: training steps on GPUs that the fit had not seen.
 
     python benchmarks/accuracy_training.py ../shared/data/training/lambda-training.csv.gz \\
         ../shared/data/training/llm-training.csv.gz --anchors ../shared/data/measured/latency-timm.csv.gz \\
-        -o docs/accuracy-training.md --calibrations capplan/calibrations
+        -o docs/evidence/training.md --calibrations capplan/calibrations
 
 Steps of one RTX 3090 by the thousand (timm's tables) fix the classes of kernels: `benchmarks/accuracy.py` fits them and
 keeps the constants in benchmarks/calibrations/training-timm.yaml. The rows of `training_rows.py` are added to them, and
@@ -607,7 +607,7 @@ Errors are |predicted ÷ measured − 1| in percent, bias the median of predicte
 
 ResNet-50, BERT base and large on 21 kinds of GPU under torch 1.7, 1.13 and 2.5, one GPU at a time. Of what is left out
 no step is known; the RTX 3090's steps of timm's tables, which fix the classes of kernels, stay known also where the
-3090 itself is left out. accuracy-compile.md has the errors of families of models on that card.
+3090 itself is left out. compile.md has the errors of families of models on that card.
 """
 _COVERED = """
 Covered is the share of rows within their intervals of 90 %, in percent, and ± half of the width in the middle. A

@@ -1,6 +1,6 @@
 """Time and memory of counting a model, beside thop and fvcore: models built included, in one run.
 
-    python benchmarks/counting_speed.py --output docs/counting-speed.md
+    python benchmarks/counting_speed.py --output docs/evidence/coverage.md
 
 takes ten minutes on one core. Each counter builds the model its own way (ours without weights) and counts it at batch
 1; ours traces at its usual three batches, so that every batch is answered. CPU seconds, the least of `--repeat`.
@@ -16,6 +16,8 @@ import time
 import warnings
 from collections.abc import Callable, Iterable
 from pathlib import Path
+
+from pages import write_section
 
 MODELS = (
     "torchvision:alexnet", "torchvision:vgg16", "torchvision:resnet18", "torchvision:resnet50",
@@ -108,7 +110,7 @@ def memory_rows() -> Iterable[str]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--output", type=Path, default=Path("docs/counting-speed.md"))
+    parser.add_argument("--output", type=Path, default=Path("docs/evidence/coverage.md"))
     parser.add_argument("--repeat", type=int, default=3)
     options = parser.parse_args()
     warnings.simplefilter("ignore")
@@ -127,8 +129,6 @@ def main() -> None:
         print(rows[-1], file=sys.stderr)
     to_thop, to_fvcore = zip(*ratios, strict=True)
     lines = [
-        "# Counting beside thop and fvcore",
-        "",
         f"Made by `python benchmarks/counting_speed.py` with torch {torch.__version__}, Python "
         f"{platform.python_version()}, one thread; CPU seconds, models built included, the least of {options.repeat}.",
         "",
@@ -145,7 +145,7 @@ def main() -> None:
         "|---|---|---|",
         *memory_rows(),
     ]
-    options.output.write_text("\n".join(lines) + "\n")
+    write_section(options.output, "counting_speed.py", "\n".join(lines))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Trace every model of a zoo and say what did not trace, by cause.
 
-    python benchmarks/coverage.py torchvision timm transformers --output docs/coverage.md
+    python benchmarks/coverage.py torchvision timm transformers --output docs/evidence/coverage.md
 
 takes an hour on one core. Rows go to OUTPUT's name with .csv as they are made; `--resume` goes on from there, and with
 `--only` renews the rows of these models.
@@ -17,6 +17,8 @@ import time
 import warnings
 from pathlib import Path
 from typing import Any, TextIO
+
+from pages import write_section
 
 import capplan.probe.trace.tracer
 from capplan.core.ops.flops import uncounted
@@ -148,7 +150,7 @@ def one_line(error: BaseException) -> str:
 
 
 def report(rows: list[dict[str, Any]]) -> str:
-    lines = ["# What traces", "", "Made by `python benchmarks/coverage.py torchvision timm transformers`.", ""]
+    lines = ["Made by `python benchmarks/coverage.py torchvision timm transformers`.", ""]
     lines += [
         "| zoo | models | traced | share | with assumed values | with uncounted operators |",
         "|---|---|---|---|---|---|",
@@ -189,7 +191,7 @@ def main() -> None:
     parser.add_argument("zoos", nargs="+", choices=("torchvision", "timm", "transformers"))
     parser.add_argument("--every", type=int, default=1, help="trace one of so many models")
     parser.add_argument("--only", nargs="*", help="trace these models")
-    parser.add_argument("--output", type=Path, default=Path("docs/coverage.md"))
+    parser.add_argument("--output", type=Path, default=Path("docs/evidence/coverage.md"))
     parser.add_argument("--resume", action="store_true", help="keep the rows of an earlier, unfinished run")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
@@ -215,7 +217,7 @@ def main() -> None:
     rows.sort(key=lambda row: places.get((row["zoo"], row["model"]), len(places)))
     with table.open("w", newline="") as file:
         write_rows(rows, file)
-    options.output.write_text(report(rows))
+    write_section(options.output, "coverage.py", report(rows))
 
 
 if __name__ == "__main__":

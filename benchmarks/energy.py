@@ -33,6 +33,7 @@ from energy_widths import (
     learn_widths,
     table_of_splits,
 )
+from pages import write_section
 
 from capplan.app.deployments import Deployments
 from capplan.app.pipelines.validate import MeasuredParts
@@ -66,7 +67,6 @@ DIFFUSION = "diffusion"
 COVERAGE = 0.9
 SPREAD = 0.1
 """The spread of a row's logarithm that residuals are measured in; beyond one and a half of it they count linearly."""
-START, END = "<!-- figures -->", "<!-- end of figures -->"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -549,10 +549,7 @@ def main() -> None:
         print(f"{count} rows left out: {reason}")
     if options.write:
         (ROOT / "capplan" / "calibrations" / ENERGY_FILE).write_text(dump_power_law(law), encoding="utf-8")
-        page = ROOT / "docs" / "energy.md"
-        text = page.read_text(encoding="utf-8")
-        head, rest = text.split(START)
-        page.write_text(f"{head}{START}\n{tables(law)}\n{END}{rest.split(END)[1]}", encoding="utf-8")
+        write_section(ROOT / "docs" / "energy.md", "figures", tables(law))
 
 
 if __name__ == "__main__":

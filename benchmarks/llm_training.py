@@ -795,7 +795,7 @@ def page(calibration: TrainingCalibration, report: Report, further: Sequence[tup
     tables = "\n\n".join(f"## {title}\n\n{_EXPLAINED.get(title, '')}{each}" for title, each in further)
     return (
         "# Accuracy of LLM training estimates\n\n"
-        f"Made on {origin.made} by `{origin.command.replace(' --write', '')} --page docs/accuracy-llm-training.md`: "
+        f"Made on {origin.made} by `{origin.command.replace(' --write', '')} --page docs/evidence/llm-training.md`: "
         f"{origin.rows} measured values of quality A and B. Errors are |predicted ÷ measured − 1|, bias is the median "
         "of predicted ÷ measured. Each row is predicted by constants that were fitted without it, in splits from the "
         "easiest to the hardest: without all rows of its model and GPU in its source, its whole source, its GPU, its "

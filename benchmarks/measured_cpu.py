@@ -1,7 +1,7 @@
 """Calibrate the CPU at hand, then set the wall times of thirty models beside their estimates, as a user would.
 
 Usage:
-    python benchmarks/measured_cpu.py docs/cpus-wall.csv [MODEL...] [--precision bf16]
+    python benchmarks/measured_cpu.py docs/evidence/cpus-wall.csv [MODEL...] [--precision bf16]
 
 The steps are those of `capplan calibrate device --device cpu --spec FOLDER -o FILE` and, for each model, of `capplan
 measure MODEL --device cpu --batch 1,4 --calibration FILE --specs FOLDER`, in one process: about six minutes on two idle

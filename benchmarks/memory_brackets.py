@@ -21,6 +21,8 @@ from datetime import date
 from enum import StrEnum
 from pathlib import Path
 
+from pages import EVIDENCE, write_section
+
 from capplan.core.memory.fit import largest_fitting_batch
 from capplan.core.memory.index_limit import index_limit_batch
 from capplan.core.memory.model import MemoryModel
@@ -35,7 +37,7 @@ from capplan.specs.calibration import load_memory_calibration
 
 ROOT = Path(__file__).resolve().parent.parent
 MEASURED = ROOT.parent / "shared" / "data" / "measured" / "memory.csv.gz"
-DOCUMENT = ROOT / "docs" / "memory-accuracy.md"
+DOCUMENT = EVIDENCE / "memory.md"
 CALIBRATION = ROOT / "capplan" / "calibrations" / "memory.yaml"
 LADDER = (2048, 1536, 1024, 768, 512, 384, 256, 192, 128, 96, 64, 48, 32, 24, 16, 12, 8, 6, 4, 3, 2, 1)
 _TORCH = {"pt19x?": (1, 9), "pt291": (2, 9)}
@@ -297,7 +299,6 @@ def write_calibration(calibration: MemoryCalibration, *, rows: int, models: int)
 
 def write_document(compared: Sequence[Compared]) -> None:
     """Renew the tables of the document between their markers."""
-    text = DOCUMENT.read_text()
     held = [row for row in compared if not _is_learnt(row.bracket)]
     parts = {
         "memory": summary(compared, Cause.MEMORY),
@@ -308,9 +309,7 @@ def write_document(compared: Sequence[Compared]) -> None:
         "too-low": too_low(compared),
     }
     for name, content in parts.items():
-        marked = rf"(<!-- brackets-{name} -->\n).*?(<!-- end -->)"
-        text = re.sub(marked, lambda match, content=content: f"{match[1]}{content}{match[2]}", text, flags=re.DOTALL)
-    DOCUMENT.write_text(text)
+        write_section(DOCUMENT, f"brackets-{name}", content)
 
 
 def main() -> None:

@@ -22,6 +22,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
 import torch
+from pages import EVIDENCE
 
 from capplan.core.memory.schedule import live_curve
 from capplan.core.ops.flops import kernel_flops
@@ -33,7 +34,7 @@ from capplan.probe.target.resolve import load_target
 from capplan.probe.target.sources.image_zoos import timm_names, torchvision_names
 from capplan.probe.trace.tracer import Remake, trace_module
 
-OUTPUT = Path(__file__).resolve().parent.parent / "docs" / "memory-closed-form.csv"
+OUTPUT = EVIDENCE / "memory-closed-form.csv"
 LARGEST_BATCH = 1024
 
 

@@ -20,6 +20,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import torch
+from pages import EVIDENCE, write_section
 from torch import nn
 
 from capplan.core.memory.model import MemoryModel
@@ -37,7 +38,7 @@ from capplan.units import format_bytes
 
 ROOT = Path(__file__).resolve().parent.parent
 MEASURED = ROOT.parent / "shared" / "data" / "measured" / "memory.csv.gz"
-DOCUMENT = ROOT / "docs" / "memory-accuracy.md"
+DOCUMENT = EVIDENCE / "memory.md"
 
 SAM_PRECISIONS = {"fp32/tf32": Precision.FP32, "bf16": Precision.BF16}
 SAM_SIZES = {"sam-vit_b": "base", "sam-vit_h": "huge"}
@@ -231,11 +232,7 @@ def main() -> None:
     for name, content in parts.items():
         print(content)
         if words.write:
-            marked = rf"(<!-- points-{name} -->\n).*?(<!-- end -->)"
-            text = DOCUMENT.read_text()
-            DOCUMENT.write_text(
-                re.sub(marked, lambda match, new=content: f"{match[1]}{new}{match[2]}", text, flags=re.DOTALL)
-            )
+            write_section(DOCUMENT, f"points-{name}", content)
 
 
 if __name__ == "__main__":

@@ -17,13 +17,13 @@ from math import exp, log
 from pathlib import Path
 
 import numpy as np
+from pages import write_section
 
 from capplan.core.power import CapLaw
 from capplan.specs import load_gpus
 from capplan.specs.fitted import ENERGY_FILE, dump_power_law, load_power_law
 
 ROOT = Path(__file__).parents[1]
-START, END = "<!-- caps -->", "<!-- end of caps -->"
 _READING = re.compile(r"(\d+)(?: MHz)? at (\d+) W")
 COVERAGE = 0.9
 
@@ -142,9 +142,7 @@ def main() -> None:
     if options.write:
         law = replace(load_power_law(), capping=found)
         (ROOT / "capplan" / "calibrations" / ENERGY_FILE).write_text(dump_power_law(law), encoding="utf-8")
-        page = ROOT / "docs" / "energy.md"
-        head, rest = page.read_text(encoding="utf-8").split(START)
-        page.write_text(f"{head}{START}\n{table(found)}\n{END}{rest.split(END)[1]}", encoding="utf-8")
+        write_section(ROOT / "docs" / "energy.md", "caps", table(found))
 
 
 if __name__ == "__main__":

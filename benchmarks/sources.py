@@ -1,8 +1,8 @@
 """Export the models of the zoos to ONNX, .pt2 and TorchScript, read them back, and compare what each road counts.
 
 Usage:
-    python benchmarks/sources.py docs/sources.csv [NAME...]     runs what the table lacks
-    python benchmarks/sources.py docs/sources.csv --summary     prints the table of roads and zoos
+    python benchmarks/sources.py docs/evidence/sources.csv [NAME...]     runs what the table lacks
+    python benchmarks/sources.py docs/evidence/sources.csv --summary     prints the table of roads and zoos
 
 Each row is one model: MACs per sample, parameters, and peak activations at batch 8 by its name, by ONNX, by .pt2 and by
 TorchScript, traced and scripted; the size of the ONNX file and the time to read it. Weights are random, because

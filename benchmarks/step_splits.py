@@ -3,7 +3,7 @@
     python benchmarks/step_splits.py ../shared/data/measured/latency-timm.csv.gz --write
 
 comes after `accuracy.py` and `interval_widths.py` and changes widths of default.yaml and compile.yaml alone, and the
-sections "Splits like use" of docs/accuracy.md and docs/accuracy-compile.md. Constants are fitted again to a part of the
+sections "Splits like use" of latency.md and compile.md in docs/evidence. Constants are fitted again to a part of the
 rows (`_DRAWN` compiled ones, models drawn at random, and the eager ones of the same models and inputs), without whole
 groups: a fifth of the families of models, and half of them.
 
@@ -33,6 +33,7 @@ from unittest import mock
 
 import numpy as np
 from accuracy import CHANGED, Described, drawn, gather
+from pages import EVIDENCE, write_section
 
 from capplan.app.calibration.calibrate import described_steps
 from capplan.app.calibration.measured_models import group_runs
@@ -54,14 +55,10 @@ from capplan.specs.rate_laws import load_rate_laws
 _DRAWN = 880
 _CELL, _FILES = "device nchw", {"compile": "compile.yaml", "eager": "default.yaml"}
 _COMMAND = f"python benchmarks/step_splits.py latency-timm.csv.gz, {_DRAWN} rows drawn"
-DOCS = Path(__file__).parents[1] / "docs"
-PAGES = {"compile": DOCS / "accuracy-compile.md", "eager": DOCS / "accuracy.md"}
-START, END = "<!-- step_splits.py -->", "<!-- end of step_splits.py -->"
+PAGES = {"compile": EVIDENCE / "compile.md", "eager": EVIDENCE / "latency.md"}
 FIFTH, HALF = "a fifth of the families", "half of the families"
 GPU_FIFTH = "a GPU and a fifth of the families"
-GPUS = ("<!-- step_splits.py --gpus -->", "<!-- end of step_splits.py --gpus -->")
 _GPUS_COMMAND = "python benchmarks/step_splits.py latency-timm.csv.gz --gpus"
-CURVES = ("<!-- step_splits.py --curves -->", "<!-- end of step_splits.py --curves -->")
 _CURVES_COMMAND = f"{_GPUS_COMMAND.removesuffix('gpus')}curves"
 _ROWS_WITH_CURVES = 150
 _FEWEST_ROWS = 60
@@ -198,7 +195,7 @@ def main() -> None:
         eager, section = judge_curves(rows, replace(calibration, parts={}, engines={}))
         print(section)
         if words.write:
-            write_section(PAGES["eager"], section, CURVES)
+            write_section(PAGES["eager"], "step_splits.py --curves", section)
             calibration_file(_FILES["eager"]).write_text(dump_calibration(eager), encoding="utf-8")
         return
     if words.gpus:
@@ -210,7 +207,7 @@ def main() -> None:
         eager, section = judge_gpus(steps, replace(calibration, parts={}, engines={}))
         print(section)
         if words.write:
-            write_section(PAGES["eager"], section, GPUS)
+            write_section(PAGES["eager"], "step_splits.py --gpus", section)
             calibration_file(_FILES["eager"]).write_text(dump_calibration(eager), encoding="utf-8")
         return
     parts = {"eager": calibration, "compile": calibration.parts["compile"]}
@@ -228,7 +225,7 @@ def main() -> None:
         section = table(judged, (cell.below, cell.above))
         print(serves, learnt, section, sep="\n")
         if words.write:
-            write_section(PAGES[serves], section)
+            write_section(PAGES[serves], "step_splits.py", section)
             made = dump_calibration(widened(part, learnt, judged))
             calibration_file(_FILES[serves]).write_text(made, encoding="utf-8")
 
@@ -351,12 +348,6 @@ def share_of_unseen(errors: FloatArray, weight: FloatArray, cell: IntervalWidth)
     """Return the share of the weight inside the interval of a GPU with microbenchmarks that was not timed."""
     below, above = np.hypot(cell.below, cell.between_gpus), np.hypot(cell.above, cell.between_gpus)
     return float(weight[(errors <= below) & (errors >= -above)].sum() / weight.sum())
-
-
-def write_section(page: Path, section: str, marks: tuple[str, str] = (START, END)) -> None:
-    """Put a section between its marks on a page."""
-    head, rest = page.read_text(encoding="utf-8").split(marks[0])
-    page.write_text(f"{head}{marks[0]}\n\n{section}\n{marks[1]}{rest.split(marks[1])[1]}", encoding="utf-8")
 
 
 if __name__ == "__main__":

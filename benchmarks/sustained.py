@@ -1,6 +1,6 @@
 """Refit what GPUs sustain of their printed rates, and judge the fit by GPUs and families left out.
 
-    python benchmarks/sustained.py -o docs/sustained.md --microbench ../shared/data/microbench/microbench.csv.gz
+    python benchmarks/sustained.py -o docs/evidence/sustained.md --microbench microbench.csv.gz
 
 reads the `measured:` blocks of gpu_specs/, writes its sections of `capplan/calibrations/rates.yaml` and the page. The
 table of microbenchmarks comes into the blocks by `capplan gpus import-microbench FILE -o gpu_specs`; without it what
@@ -332,8 +332,8 @@ def _rms(values: Sequence[float]) -> float:
 _PAGE = """\
 # What GPUs sustain of their printed rates
 
-Remade by `python benchmarks/sustained.py -o docs/sustained.md` from the `measured:` blocks of `gpu_specs/` (large
-matrix products, copies, clocks under load; each with its source, quality and regime). The constants are in
+Remade by `python benchmarks/sustained.py -o docs/evidence/sustained.md` from the `measured:` blocks of `gpu_specs/`
+(large matrix products, copies, clocks under load; each with its source, quality and regime). The constants are in
 `capplan/calibrations/rates.yaml`. A GPU's own microbenchmarks come first, weighed with the model by their
 variances; the model serves all others.
 
@@ -389,7 +389,7 @@ def main() -> None:
 
 
 _SECTIONS = ("half", "single", "copies", "burst", "issued_at_clock")
-_COMMAND = "python benchmarks/sustained.py -o docs/sustained.md --microbench microbench.csv.gz"
+_COMMAND = "python benchmarks/sustained.py -o docs/evidence/sustained.md --microbench microbench.csv.gz"
 _DATA = "the measured blocks of gpu_specs/; bursts against long runs from microbench.csv.gz"
 
 LeftOuts = Sequence[HeldOutShare]

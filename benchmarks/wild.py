@@ -1,6 +1,6 @@
 """Trace models of libraries beyond the zoos and compare parameters and MACs with torch's own counter.
 
-    python benchmarks/wild.py [--only TEXT] [--jobs 2]     writes docs/wild.csv and docs/wild.md
+    python benchmarks/wild.py [--only TEXT] [--jobs 2]     writes docs/evidence/wild.csv and docs/evidence/wild.md
 
 Each model runs in a process of its own. It is traced; then plain torch builds it and runs it once at batch 1 under
 `torch.utils.flop_counter.FlopCounterMode`, whose count is the reference: on the meta device, or for real on the CPU
@@ -19,8 +19,10 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from pages import EVIDENCE, write_section
+
 ROOT = Path(__file__).resolve().parents[1]
-TABLE, REPORT = ROOT / "docs" / "wild.csv", ROOT / "docs" / "wild.md"
+TABLE, REPORT = EVIDENCE / "wild.csv", EVIDENCE / "wild.md"
 LIMIT_S = 120
 COLUMNS = (
     "library", "version", "model", "outcome", "cause", "parameters", "reference_parameters", "macs", "reference_macs",
@@ -34,7 +36,7 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--one", action="append", help=argparse.SUPPRESS)
     parser.add_argument("--missing", action="store_true", help="only what is not traced, not compared, or differs")
-    parser.add_argument("--report", action="store_true", help="write docs/wild.md from docs/wild.csv alone")
+    parser.add_argument("--report", action="store_true", help="write the page from wild.csv alone")
     options = parser.parse_args()
     if options.one:
         import wild_models  # noqa: F401  # now, while this folder is on the path
@@ -60,7 +62,7 @@ def main() -> None:
             write_table([known[model.key] for model in MODELS if model.key in known])
     rows = [known[model.key] for model in MODELS if model.key in known]
     write_table(rows)
-    REPORT.write_text(render(rows))
+    write_section(REPORT, "wild.py", render(rows))
 
 
 def is_settled(row: dict[str, Any] | None) -> bool:
@@ -206,8 +208,6 @@ def render(rows: list[dict[str, Any]]) -> str:
     same = [row for row in compared if same_macs(row)]
     right = [row for row in traced if str(row["parameters"]) == str(row["reference_parameters"])]
     lines = [
-        "# Models of libraries beyond the zoos",
-        "",
         "Models built from their configurations, without weights, traced and compared with torch's own",
         "`FlopCounterMode` at batch 1, on the meta device or, where a model cannot run there, on the CPU. Remade by",
         "`python benchmarks/wild.py` where the libraries are installed (`capplan[wild]` has ten of them).",

@@ -1,6 +1,6 @@
 """Compare the memory of models beyond the zoos with torch's own `MemTracker`, at one batch, in inference.
 
-    python benchmarks/wild_memory.py [--batch 4] [LIBRARY:MODEL ...]   writes docs/wild-memory.md if none is named
+    python benchmarks/wild_memory.py [--batch 4] [LIBRARY:MODEL ...]   writes docs/evidence/wild.md if none is named
 
 `MemTracker` watches plain torch under `FakeTensorMode` on the CPU. Compared are weights, buffers, inputs and
 activations at the peak; what an allocator rounds, workspaces and the CUDA context are in neither.
@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from pages import EVIDENCE, write_section
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.distributed._tools.mem_tracker import MemTracker
 
-REPORT = Path(__file__).resolve().parents[1] / "docs" / "wild-memory.md"
 MODELS_COMPARED = (
     "geffnet:mnasnet_100", "geffnet:mixnet_s", "resnest:resnest50", "pytorchcv:densenet121", "pytorchcv:dla34",
     "pytorchcv:ghostnet", "pytorchcv:hrnet_w18_small_v1", "pytorchcv:inceptionv3", "mlp-mixer-pytorch:MLPMixer",
@@ -46,7 +46,7 @@ def main() -> None:
         rows.append(done.stdout.strip() or f"| {key.replace(':', ' | ')} | | | {failure} |")
         print(rows[-1], flush=True)
     if not options.models:
-        REPORT.write_text(render(rows, options.batch))
+        write_section(EVIDENCE / "wild.md", "wild_memory.py", render(rows, options.batch))
 
 
 def compare(key: str, batch: int) -> None:
@@ -64,11 +64,10 @@ def render(rows: Sequence[str], batch: int) -> str:
     """Write the page: how many are equal, then a row per model."""
     judged = [row for row in rows if "|  |" not in row and "| | |" not in row]
     equal = sum(row.endswith("| 0 |") for row in judged)
-    return f"""# Memory of models beyond the zoos
-
-Peak bytes of weights, buffers, inputs and activations in inference at batch {batch}, against what torch's `MemTracker`
-sees while plain torch {torch.__version__} runs the model under `FakeTensorMode`. The allocator's rounding, workspaces
-and the CUDA context are in neither. Remade by `python benchmarks/wild_memory.py` where the libraries are installed.
+    return f"""Peak bytes of weights, buffers, inputs and activations in inference at batch {batch}, against what
+torch's `MemTracker` sees while plain torch {torch.__version__} runs the model under `FakeTensorMode`. The
+allocator's rounding, workspaces and the CUDA context are in neither. Remade by `python benchmarks/wild_memory.py` where
+the libraries are installed.
 
 {len(judged)} models compared; {equal} equal to the byte. Where the tracker cannot run a model, the row says why.
 

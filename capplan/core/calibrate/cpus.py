@@ -40,7 +40,7 @@ _NO_QUEUE_S = 1e-12
 CPU_WIDTH = IntervalWidth(
     below=0.45, above=0.45, between_gpus=0.0, between_sheets=0.3, between_others=0.2, between_other_sheets=0.5, rows=30
 )
-"""Of thirty models on one machine (docs/cpus.md); what other CPUs add is a guess, because none was timed."""
+"""Of thirty models on one machine (docs/evidence/cpus.md); what other CPUs add is a guess, because none was timed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

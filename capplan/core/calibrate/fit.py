@@ -157,7 +157,7 @@ def unseen_sd(laws: RateLaws) -> float:
     """Return the log spread of GPUs beyond those that were held out: that of their rates, in rates.yaml.
 
     Steps wait for arithmetic and for memory alike, so that the spreads of matrix products and of copies on GPUs left
-    out, of which many more were timed than steps of GPUs, count alike (docs/sustained.md).
+    out, of which many more were timed than steps of GPUs, count alike (docs/evidence/sustained.md).
     """
     return float(np.hypot(laws.sustained.half.log_sd_consumer, laws.sustained.copies.log_sd) / np.sqrt(2))
 

@@ -90,7 +90,7 @@ _GLOBAL_SD: Mapping[str, float] = {
 GPU_COMPUTE_SD, GPU_BANDWIDTH_SD = 0.10, 0.10
 OTHER_COMPUTE_SD, OTHER_BANDWIDTH_SD = 0.15, 0.10
 """Outside the architectures that fix the constants' scale, whose rows are few and of other software. Microbenchmarks of
-GPUs left out are met within 0.1 to 0.2 (docs/sustained.md), copies within 0.06."""
+GPUs left out are met within 0.1 to 0.2 (docs/evidence/sustained.md), copies within 0.06."""
 KNOWN_SHARE = 0.3
 """How much of the priors' spreads is left to constants that a calibration of other rows has fixed. With 0.1, 0.3 and 1
 training steps of GPUs left out are 6.0, 5.5 and 5.0 % off; more would forget what thousands of steps showed."""

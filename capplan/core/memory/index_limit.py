@@ -17,7 +17,7 @@ does not:
   passed it failed, with a tenth to a half of the memory needed (davit, sam2_hiera, twins_svt).
 
 Which depthwise calls fail in which release was counted in timm's published tables, where a model's batch is lowered
-until it runs (docs/memory-accuracy.md): of 1,076 failing steps that pass a limit of this module, 794 needed less than
+until it runs (docs/evidence/memory.md): of 1,076 failing steps that pass a limit of this module, 794 needed less than
 60 % of the memory; one step of all ran beyond the limit, and 236 ran with larger tensors in depthwise convolutions that
 this module lets pass. Between torch 2.4 and 2.9 the rule turned around; the release in between is a guess (2.5).
 """

@@ -205,7 +205,7 @@ def test_storages_of_the_fused_recording_hold_only_what_kernels_exchange():
 
 def test_an_activation_of_a_norm_is_computed_by_each_reader_and_the_norm_stored_in_fp32():
     # Inductor of torch 2.13, asked for EfficientNet under autocast: the norm reads 2 bytes an element and writes
-    # 4, the mean and the gate read these 4 and compute the activation (docs/accuracy-compile.md).
+    # 4, the mean and the gate read these 4 and compute the activation (docs/evidence/compile.md).
     tape = Tape()
     image = tape.tensor(1, 128, 8, 8, role=Role.INPUT)
     norm = tape.batch_norm(tape.convolution(image, 128, 128), 128)

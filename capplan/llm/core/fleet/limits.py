@@ -13,7 +13,7 @@ SATURATION = 0.95
 DEFAULT_CERTAINTY = 0.9
 """Probability with which an estimate should keep the limits that are asked. Of choices of measured runs by predictions
 that had not seen the GPU or the model, 27 to 32 % broke their limit in measurement where expected values decided, 7 to
-8 % with this, and they still gave more tokens per second within the limits (docs/accuracy-llm.md)."""
+8 % with this, and they still gave more tokens per second within the limits (docs/evidence/llm-serving.md)."""
 
 PATIENCE = LatencyLimits(ttft_s=10.0, tpot_s=0.2)
 """What a reader waits for where no limit is asked: 10 s keep a person's attention (Nielsen, Usability Engineering,

@@ -43,7 +43,7 @@ _INTRODUCTION = """# Accuracy of LLM serving times
 Errors of `capplan llm estimate` and `capplan llm validate` on measured runs that the constants were not learnt from:
 TTFT and TPOT of online runs on vLLM, SGLang, TensorRT-LLM and llama.cpp, TPOT of vLLM under steady load, and tokens per
 second of offline runs and static batches. `capplan llm fit serving.csv.gz llm-energy.csv.gz serving-2.csv.gz --cross -o
-llm-time.yaml --accuracy accuracy-llm.md` remakes this page together with the calibration.
+llm-time.yaml --accuracy llm-serving.md` remakes this page together with the calibration.
 
 * *Median* and *p90* are of the absolute relative error, *bias* is the median of predicted ÷ measured.
 * Of each split the constants are fitted again without a whole group: all runs on one GPU, of all models of one
