@@ -104,7 +104,7 @@ SPEED: Final = Shape("TrainingSpeedDocument", PricedTraining, "The speed of a jo
     figure("mfu_fraction", "estimate.rates.mfu_fraction"),
     figure("hfu_fraction", "estimate.rates.hfu_fraction"),
     figure("model_flops_per_s", "estimate.rates.model_flops_per_s"),
-    figure("parts_s", PART.at("estimate.parts")),
+    figure("parts_s", PART.at("estimate.step.parts")),
     figure("limited_by", "estimate.step.largest", "What takes most of a step beside matrix products."),
     figure("evidence", in_words("estimate.evidence")),
     figure("run", RUN),

@@ -115,31 +115,6 @@ class TrainingEstimate:
     def joules_per_token(self) -> Interval | None:
         return self.energy.joules_per_sample * (1.0 / self.job.step_tokens) if self.energy else None
 
-    @property
-    def parts(self) -> list[tuple[str, float]]:
-        """Return the parts of a step in words, which sum to its time. [s]"""
-        step = self.step
-        return [
-            ("matrix products", step.products_s),
-            ("experts' matrix products", step.experts_s),
-            ("attention", step.attention_s),
-            ("norms, activations, conversions", step.pointwise_s),
-            ("loss", step.loss_s),
-            ("waiting for the host's launches", step.host_waits_s),
-            ("tensor-parallel traffic", step.tensor_s),
-            ("expert traffic", step.expert_traffic_s),
-            ("context-parallel traffic", step.context_s),
-            ("pipeline traffic", step.pipeline_s),
-            ("pipeline bubble", step.bubble_s),
-            ("gathering sharded parameters", step.shard_s),
-            ("reducing gradients", step.gradients_s),
-            ("optimizer", step.optimizer_s),
-            ("offloading", step.offload_s),
-            ("slower servers", step.jitter_s),
-            ("passes without gradients", step.frozen_s),
-            ("generating samples", step.rollout_s),
-        ]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnRun:

@@ -69,7 +69,7 @@ def _words(job: TrainingJob, forms: FrameworkForms) -> dict[str, str]:
         "device_batch": f"{job.micro_batch * layout.data / layout.gpus:g}",
         "positions": max(job.sequence_tokens, model.position_rows),
         "chunk_layers": total // (layout.pipeline * layout.virtual),
-        "megatron_model": "\n".join(_megatron_model(model)), "left_to_you": "\n".join(left),
+        "left_to_you": "\n".join(left), **_model_words(model),
         **{f"{kind}_{name}": words.replace(" ", joint) for kind, words in names.items()
            for name, joint in (("words", " "), ("list", ", "), ("commas", ","))},
     }  # fmt: skip
@@ -93,50 +93,32 @@ def _words(job: TrainingJob, forms: FrameworkForms) -> dict[str, str]:
     return form_words({**texts, **flags, **spelt}, forms.words)
 
 
-def _megatron_model(model: Architecture) -> Iterator[str]:
-    """Yield Megatron's arguments of a model (megatron/training/arguments.py and TransformerConfig, Core 0.16)."""
-    first = model.layers[0]
-    dense = next((layer.mlp for layer in model.layers if isinstance(layer.mlp, DenseMlp)), None)
-    experts = next((layer.mlp for layer in model.layers if isinstance(layer.mlp, Experts)), None)
-    width = dense.width if dense else experts.width if experts else 4 * model.hidden_dim
-    yield f"--num-layers {len(model.layers)} --hidden-size {model.hidden_dim} --ffn-hidden-size {width}"
-    match next((layer.mixer for layer in model.layers if layer.mixer is not None), None):
-        case Attention() as mixer:
-            yield f"--num-attention-heads {mixer.query_heads} --kv-channels {mixer.key_dim}"
-            if mixer.kv_heads != mixer.query_heads:
-                yield f"--group-query-attention --num-query-groups {mixer.kv_heads}"
-            if mixer.qkv_bias:
-                yield "--add-qkv-bias"
-            if mixer.query_norm:
-                yield "--qk-layernorm"
-        case LatentAttention() as mixer:
-            yield f"--num-attention-heads {mixer.query_heads} --multi-latent-attention --kv-lora-rank {mixer.kv_rank}"
-            if mixer.query_rank is not None:
-                yield f"--q-lora-rank {mixer.query_rank}"
-            yield f"--qk-head-dim {mixer.nope_dim} --qk-pos-emb-head-dim {mixer.rope_dim}"
-            yield f"--v-head-dim {mixer.value_dim} --qk-layernorm"
-        case _:
-            pass
-    yield f"--vocab-size {model.vocab_size} --make-vocab-size-divisible-by 1"
-    if not model.tied_embeddings:
-        yield "--untie-embeddings-and-output-weights"
-    yield f"--normalization {'RMSNorm' if model.norm_parameters <= model.hidden_dim else 'LayerNorm'}"
-    yield f"--position-embedding-type {'learned_absolute' if model.position_rows else 'rope'}"
-    gated = [layer.mlp.gated for layer in model.layers if layer.mlp is not None]
-    if any(gated):
-        yield "--swiglu"
-    if not (isinstance(first.mlp, DenseMlp) and first.mlp.bias):
-        yield "--disable-bias-linear"
-    if experts is not None:
-        # Megatron's arguments of a mixture of experts; layers without one are zeros of its pattern.
-        routed = f"--num-experts {experts.count} --moe-router-topk {experts.per_token}"
-        yield f"{routed} --moe-ffn-hidden-size {experts.width}"
-        yield "--moe-grouped-gemm --moe-token-dispatcher-type alltoall"
-        if experts.shared_width:
-            yield f"--moe-shared-expert-intermediate-size {experts.shared_width}"
-        pattern = [int(isinstance(layer.mlp, Experts)) for layer in model.layers]
-        if not all(pattern):
-            yield f"--moe-layer-freq '[{','.join(map(str, pattern))}]'"
+def _model_words(model: Architecture) -> dict[str, object]:
+    """Return the words of a model's layers; a pattern of experts has zeros for layers without them."""
+    mixer = next((layer.mixer for layer in model.layers if layer.mixer is not None), None)
+    attention = mixer if isinstance(mixer, Attention) else None
+    latent = mixer if isinstance(mixer, LatentAttention) else None
+    mlps = [layer.mlp for layer in model.layers]
+    dense = next((mlp for mlp in mlps if isinstance(mlp, DenseMlp)), None)
+    experts = next((mlp for mlp in mlps if isinstance(mlp, Experts)), None)
+    pattern = [str(int(isinstance(mlp, Experts))) for mlp in mlps]
+    read = (
+        ("attention", attention, ("query_heads", "kv_heads", "key_dim", "qkv_bias")),
+        ("latent", latent, ("query_heads", "query_rank", "kv_rank", "nope_dim", "rope_dim", "value_dim")),
+        ("experts", experts, ("count", "per_token", "width", "shared_width")),
+    )
+    return {
+        "layers": len(mlps), "hidden": model.hidden_dim, "vocabulary": model.vocab_size, "tied": model.tied_embeddings,
+        "width": dense.width if dense else experts.width if experts else 4 * model.hidden_dim,
+        "grouped": attention is not None and attention.kv_heads != attention.query_heads,
+        "normed": attention is not None and bool(attention.query_norm),
+        "gated": any(mlp.gated for mlp in mlps if mlp is not None),
+        "biased": isinstance(mlps[0], DenseMlp) and mlps[0].bias,
+        "biased_norms": model.norm_parameters > model.hidden_dim, "learns_positions": bool(model.position_rows),
+        "shared_experts": experts is not None and bool(experts.shared_width),
+        "expert_pattern": ",".join(pattern) if experts is not None and "0" in pattern else None,
+        **{f"{kind}_{name}": getattr(part, name, None) for kind, part, names in read for name in names},
+    }  # fmt: skip
 
 
 def _beyond_megatron(model: Architecture) -> Iterator[str]:

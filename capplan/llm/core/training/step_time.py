@@ -72,25 +72,41 @@ class TrainingStepTime:
         return math.fsum(getattr(self, item.name) for item in fields(self))
 
     @property
+    def parts(self) -> list[tuple[str, float]]:
+        """Return the parts in words, which sum to the time of a step. [s]"""
+        return [(words, getattr(self, name)) for name, words, _ in _WORDS]
+
+    @property
     def largest(self) -> str:
         """Return what limits the step beside matrix products, in words."""
-        parts = {
-            "attention": self.attention_s,
-            "memory bandwidth": self.pointwise_s + self.loss_s,
-            "the host's launches": self.host_waits_s,
-            "tensor-parallel traffic": self.tensor_s,
-            "expert traffic": self.expert_traffic_s,
-            "context-parallel traffic": self.context_s,
-            "pipeline traffic": self.pipeline_s,
-            "sharded parameters' traffic": self.shard_s,
-            "gradients' traffic": self.gradients_s,
-            "pipeline bubble": self.bubble_s,
-            "the optimizer": self.optimizer_s,
-            "offloading": self.offload_s,
-            "passes without gradients": self.frozen_s,
-            "generating samples": self.rollout_s,
-        }
-        return max(parts, key=lambda name: parts[name])
+        sums: dict[str, float] = {}
+        for name, _, limit in _WORDS:
+            if limit:
+                sums[limit] = sums.get(limit, 0.0) + getattr(self, name)
+        return max(sums, key=lambda limit: sums[limit])
+
+
+_WORDS = (
+    ("products_s", "matrix products", ""),
+    ("experts_s", "experts' matrix products", ""),
+    ("attention_s", "attention", "attention"),
+    ("pointwise_s", "norms, activations, conversions", "memory bandwidth"),
+    ("loss_s", "loss", "memory bandwidth"),
+    ("host_waits_s", "waiting for the host's launches", "the host's launches"),
+    ("tensor_s", "tensor-parallel traffic", "tensor-parallel traffic"),
+    ("expert_traffic_s", "expert traffic", "expert traffic"),
+    ("context_s", "context-parallel traffic", "context-parallel traffic"),
+    ("pipeline_s", "pipeline traffic", "pipeline traffic"),
+    ("bubble_s", "pipeline bubble", "pipeline bubble"),
+    ("shard_s", "gathering sharded parameters", "sharded parameters' traffic"),
+    ("gradients_s", "reducing gradients", "gradients' traffic"),
+    ("optimizer_s", "optimizer", "the optimizer"),
+    ("offload_s", "offloading", "offloading"),
+    ("jitter_s", "slower servers", ""),
+    ("frozen_s", "passes without gradients", "passes without gradients"),
+    ("rollout_s", "generating samples", "generating samples"),
+)
+"""Each part with its words, and with what limits a step where it is largest; empty for what does not."""
 
 
 def step_time(work: TrainingStepWork, constants: TimeConstants, family: Family) -> TrainingStepTime:

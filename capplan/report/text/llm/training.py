@@ -166,7 +166,7 @@ def training_estimate_sections(
         Lines([headline(answer.job, estimate.memory.gpu.name)]),
         *_file_lines(answer.files),
         Table(_FIGURES, [*_figures(answer), *(_power(answer) if shows_power else ())]),
-        Table(columns, [part for part in estimate.parts if part[1] > 0.001 * total]),
+        Table(columns, [part for part in estimate.step.parts if part[1] > 0.001 * total]),
         Lines(_notes(answer), role=LineRole.LIST),
     ]
     return [Section(blocks), *_launch(answer.job, is_shown=shows_launch)]
