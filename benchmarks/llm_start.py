@@ -19,7 +19,7 @@ import numpy as np
 
 from capplan.core.numbers import NORMAL_90
 from capplan.core.origin import Origin
-from capplan.llm.core.start.law import CaptureLaw, LayerLaw, LoadLaw, StartLaw, StartPart, StartSize
+from capplan.llm.core.start.answer import CaptureLaw, LayerLaw, LoadLaw, StartLaw, StartPart, StartSize
 from capplan.llm.read.start_calibration import dump_start_law, law_file
 
 HERE = Path(__file__).parent

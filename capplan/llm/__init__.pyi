@@ -12,7 +12,7 @@ from capplan.core.scaling.policy import Signal
 from capplan.llm.core.elastic.answer import ElasticAnswer
 from capplan.llm.core.fleet.money import PlannedFleet, ServingReport
 from capplan.llm.core.fleet.shared_fleet import FleetAnswer
-from capplan.llm.core.memory_answer import MemoryAnswer
+from capplan.llm.core.memory_answer import MemoryAnswer, SupportAnswer
 from capplan.llm.core.model_query import LanguageModel
 from capplan.llm.core.search.fitted_runs import FittedServing
 from capplan.llm.core.serving.accuracy import ServingValidation
@@ -20,7 +20,6 @@ from capplan.llm.core.serving.asked import Sampling, ServingTask, Statistic
 from capplan.llm.core.serving.estimate import ServingEstimate
 from capplan.llm.core.simulation.load_answer import Simulation
 from capplan.llm.core.start.answer import StartAnswer
-from capplan.llm.core.support_answer import SupportAnswer
 from capplan.llm.core.training.accuracy import TrainingValidation
 from capplan.llm.core.training.estimate import TrainingMemoryAnswer
 from capplan.llm.core.training.frameworks import States

@@ -8,9 +8,8 @@ from msgspec import Meta
 from capplan.core.numbers import Interval
 from capplan.llm.core.engine_support import FormatSupport
 from capplan.llm.core.memory import StageMemory
-from capplan.llm.core.memory_answer import MemoryAlternative, MemoryAnswer
+from capplan.llm.core.memory_answer import MemoryAlternative, MemoryAnswer, SupportAnswer
 from capplan.llm.core.model_query import LanguageModel
-from capplan.llm.core.support_answer import SupportAnswer
 from capplan.llm.core.tensors import count_active_parameters, count_parameters
 from capplan.shapes.common import SIGNED, VERSIONED
 from capplan.shapes.llm_serving import sharing_of

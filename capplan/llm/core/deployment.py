@@ -31,8 +31,7 @@ from capplan.llm.core.timing.engine_rules import (
     engine_variant,
     prefill_class,
 )
-from capplan.llm.core.timing.host_cache import HostCache, host_cache
-from capplan.llm.core.timing.machine import Machine, ggml_machine, host_of, machine_of
+from capplan.llm.core.timing.machine import HostCache, Machine, ggml_machine, host_cache, host_of, machine_of
 from capplan.llm.core.timing.stage_kernels import Formats, stage_kernels
 from capplan.llm.core.timing.work import NARROW, Kernels, kernel_classes
 from capplan.llm.core.weights import Adapters, EngineLayout, stage_weights

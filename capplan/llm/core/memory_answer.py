@@ -10,7 +10,7 @@ from capplan.core.gpus.spec import GpuSpec
 from capplan.core.numbers import Interval
 from capplan.errors import CapplanError, UsageError
 from capplan.llm.core.drafting import draft_model
-from capplan.llm.core.engine_support import ReleaseFacts, family_of
+from capplan.llm.core.engine_support import SHOWN_FORMATS, EngineSupport, FormatSupport, ReleaseFacts, family_of
 from capplan.llm.core.engines import (
     EngineMemoryRules,
     LlmMemoryConstants,
@@ -26,7 +26,7 @@ from capplan.llm.core.quantisation import Quantisation, half_note
 from capplan.llm.core.serving.asked import Drafter
 from capplan.llm.core.sharding import HostOffload, Sharding, check_sharding
 from capplan.llm.core.tensors import WeightRole
-from capplan.llm.core.timing.host_cache import host_cache
+from capplan.llm.core.timing.machine import host_cache
 from capplan.llm.core.weights import Adapters, EngineLayout, adapter_bytes, stage_weights
 from capplan.llm.core.yarn import check_length
 from capplan.units import counted, format_bytes, format_seconds
@@ -588,3 +588,23 @@ def _changed_requests(request: StatedDeployment, answer: MemoryAnswer) -> Iterat
         if answer.sequences == 0 and answer.max_context:
             half = min(half, answer.max_context)
         yield f"⟨max-len⟩ {half}", replace(request, sequence_tokens=half)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SupportAnswer:
+    """The formats of a model by engine on a GPU, for the newest releases that are known."""
+
+    model: LanguageModel
+    gpu: GpuSpec
+    rows: tuple[FormatSupport, ...]
+
+
+def answer_support(model: LanguageModel, gpu: GpuSpec, support: EngineSupport) -> SupportAnswer:
+    """Return which engines read which formats of a model's weights on a GPU; its own format stands first."""
+    own = model.own_quantisation
+    names = dict.fromkeys((own.format.name, *SHOWN_FORMATS))
+    quantised = {name: own if name == own.format.name else model.stored_as(name) for name in names}
+    experts = {
+        name: model.architecture.is_moe and WeightRole.EXPERT in found.roles for name, found in quantised.items()
+    }
+    return SupportAnswer(model=model, gpu=gpu, rows=support.table(gpu, experts, model.architecture.special_attention))

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from capplan.core.numbers import Interval
 from capplan.core.records import NumberRange
-from capplan.llm.core.start.law import StartLaw, WakeLaw
+from capplan.llm.core.start.answer import StartLaw, WakeLaw
 from capplan.specs.folders import calibration_file
 from capplan.specs.values import RecordFile
 

@@ -48,8 +48,7 @@ def answer_llm_fleet(question: LlmFleetQuestion, context: Context) -> "FleetAnsw
     from capplan.app.deployments import Deployments, on_demand_offers
     from capplan.llm.core.fleet.limits import PATIENCE_FILE_WORDS
     from capplan.llm.core.fleet.shared_fleet import FleetAnswer, shared_fleets
-    from capplan.llm.core.search.patience import with_patience_note
-    from capplan.llm.core.search.plan import plan_deployments
+    from capplan.llm.core.search.plan import plan_deployments, with_patience_note
     from capplan.llm.read.calibrations import load_time_calibration
     from capplan.verbs.llm.load_file import KEYS, read_fleet
     from capplan.verbs.llm.plan import search_space

@@ -40,8 +40,7 @@ def search_space(
     """
     from capplan.app.deployments import searched_gpus
     from capplan.llm.core.fleet.token_load import in_conversations
-    from capplan.llm.core.search.patience import with_patience
-    from capplan.llm.core.search.plan import check_load
+    from capplan.llm.core.search.plan import check_load, with_patience
     from capplan.llm.core.search.search import SearchSpace
 
     gpus, job, offload = deployments.gpus, question.job(), question.offload()
@@ -80,7 +79,7 @@ def answer_llm_plan(question: LlmPlanQuestion, context: Context) -> "PlannedFlee
         CapplanError: a name is not known, or the load is empty or too long for the model.
     """
     from capplan.llm.core.fleet.limits import PATIENCE_WORDS
-    from capplan.llm.core.search.patience import with_patience_note
+    from capplan.llm.core.search.plan import with_patience_note
     from capplan.specs.week import observed_hours
 
     file = question.load_file
@@ -171,7 +170,7 @@ def _with_load(question: LlmPlanQuestion) -> LlmPlanQuestion:
 
 
 def _ways(search: "Search", fits: "Sequence[DeploymentFit]", asked: LlmPlanQuestion, week: "WeekLoad") -> "ServingWays":
-    from capplan.llm.core.elastic.ways import replicas_of, token_row
+    from capplan.llm.core.elastic.answer import replicas_of, token_row
     from capplan.llm.read.start_calibration import load_start_law
     from capplan.specs.shipped import load_token_prices
     from capplan.verbs.llm.start import start_of_fit

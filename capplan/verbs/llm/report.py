@@ -61,7 +61,7 @@ def answer_llm_report(question: LlmReportQuestion, context: Context) -> "Serving
     from capplan.clock import today
     from capplan.llm.core.fleet.limits import PATIENCE_FILE_WORDS
     from capplan.llm.core.fleet.money import ServingReport
-    from capplan.llm.core.search.patience import with_patience_note
+    from capplan.llm.core.search.plan import with_patience_note
     from capplan.llm.core.search.surroundings import over_load, variations
     from capplan.specs.fitted import load_power_law
     from capplan.verbs.llm.load_file import KEYS, parted, read_load_tree

@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from capplan.core.gpus.prices import Price
     from capplan.core.scaling.fleet import ElasticFleet, Elasticity
     from capplan.core.scaling.load import WeekLoad
-    from capplan.llm.core.elastic.answer import ElasticAnswer
-    from capplan.llm.core.elastic.replica_curve import LoadedReplica
+    from capplan.llm.core.elastic.answer import ElasticAnswer, LoadedReplica
     from capplan.specs.scalers import Preset
 
 
@@ -185,8 +184,7 @@ def _fleet_of(
     """Return a replica, its fleet, how this follows its load, and the offer that it runs on."""
     from capplan.app.deployments import on_demand_offers
     from capplan.core.scaling.fleet import ElasticFleet
-    from capplan.llm.core.elastic.answer import charge_of
-    from capplan.llm.core.elastic.replica_curve import LoadedReplica
+    from capplan.llm.core.elastic.answer import LoadedReplica, charge_of
     from capplan.llm.core.fleet.limits import PATIENCE
     from capplan.llm.core.search.replica import Replica
     from capplan.llm.core.timing.constants import constants_of

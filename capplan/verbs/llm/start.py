@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     from capplan.core.numbers import Interval
     from capplan.llm.core.fleet.deployment_plan import DeploymentFit
     from capplan.llm.core.model_query import LanguageModel
-    from capplan.llm.core.start.answer import StartAnswer, Surroundings
-    from capplan.llm.core.start.law import StartLaw, StartSize
+    from capplan.llm.core.start.answer import StartAnswer, StartLaw, StartSize, Surroundings
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,7 +91,7 @@ def start_of_fit(question: MachineStartFields, model: "LanguageModel", fit: "Dep
 
 def start_of_weights(question: MachineStartFields, weight_bytes: float, gpus: int) -> "Interval":
     """Return how long a replica of any model takes to start: the processes of an engine, its weights, and no graphs."""
-    from capplan.llm.core.start.law import StartSize
+    from capplan.llm.core.start.answer import StartSize
 
     size = StartSize(weight_bytes=weight_bytes, layers=0, has_experts=False, tensor=gpus, graphs=0, is_compiled=False)
     return _started("", size, question.surroundings(is_eager=True), _law(), gpu="").whole_s
@@ -108,8 +107,7 @@ def _law(engine: str = "") -> "StartLaw":
 
 
 def _size(model: "LanguageModel", weights: str | None, gpus: int, law: "StartLaw", *, compiled: bool) -> "StartSize":
-    from capplan.llm.core.start.answer import weight_bytes_of
-    from capplan.llm.core.start.law import StartSize
+    from capplan.llm.core.start.answer import StartSize, weight_bytes_of
 
     return StartSize(
         weight_bytes=weight_bytes_of(model, model.stored_as(weights)),
@@ -122,8 +120,7 @@ def _size(model: "LanguageModel", weights: str | None, gpus: int, law: "StartLaw
 
 
 def _started(model: str, size: "StartSize", around: "Surroundings", law: "StartLaw", *, gpu: str) -> "StartAnswer":
-    from capplan.llm.core.start.answer import StartAnswer, start_parts
-    from capplan.llm.core.start.law import StartPart
+    from capplan.llm.core.start.answer import StartAnswer, StartPart, start_parts
 
     return StartAnswer(
         model=model,

@@ -8,7 +8,7 @@ from capplan.verbs.statement.contract import Context, Outcome, Verb, laid_out_by
 from capplan.verbs.statement.fields import OwnSpecs
 
 if TYPE_CHECKING:
-    from capplan.llm.core.support_answer import SupportAnswer
+    from capplan.llm.core.memory_answer import SupportAnswer
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,7 +24,7 @@ def answer_llm_support(question: LlmSupportQuestion, context: Context) -> "Suppo
     Raises:
         CapplanError: a name is not known.
     """
-    from capplan.llm.core.support_answer import answer_support
+    from capplan.llm.core.memory_answer import answer_support
     from capplan.llm.read.calibrations import load_engine_support
     from capplan.llm.read.sources import find_model
 
@@ -47,5 +47,5 @@ LLM_SUPPORT = Verb(
     document=laid_out_by("capplan.shapes.llm_memory:SUPPORT"),
     outcome=lambda found: Outcome(exit_code=0 if any(row.runs for row in found.rows) else 1),
     schema="llm-support",
-    returns="capplan.llm.core.support_answer:SupportAnswer",
+    returns="capplan.llm.core.memory_answer:SupportAnswer",
 )

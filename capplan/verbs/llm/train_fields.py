@@ -318,7 +318,7 @@ def stated_job(
 ) -> "tuple[TrainingJob, GpuSpec, TrainingCalibration]":
     """Return the job of a question, with the least recomputation that fits where none is stated, and its constants."""
     from capplan.llm.core.training.estimate import usual_recompute
-    from capplan.llm.core.training.possible import impossible, unknown_attention
+    from capplan.llm.core.training.job import impossible, unknown_attention
 
     model = files.found_model(context, question.model)
     gpu = context.gpu_database(files.specs).find(question.gpu)

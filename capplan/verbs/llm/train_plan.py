@@ -157,7 +157,7 @@ def answer_llm_train_plan(question: LlmTrainPlanQuestion, context: Context) -> "
 
 def _files(answers: "Sequence[TrainingPlan]", question: LlmTrainPlanQuestion) -> Mapping[Path, bytes]:
     """Return the files that start the run that is shown first, where they are asked for."""
-    from capplan.llm.core.training.launch_files import training_files
+    from capplan.llm.core.training.launch import training_files
     from capplan.specs.shipped import LAUNCH_FORMS
 
     best = answers[0].safer or answers[0].cheapest or answers[0].fastest

@@ -133,7 +133,7 @@ def answer_llm_train_validate(question: LlmTrainValidateQuestion, context: Conte
     """
     from capplan.llm.core.measured import SkippedRun
     from capplan.llm.core.training.accuracy import TrainingValidation
-    from capplan.llm.core.training.judged_runs import judge_fit, judge_training
+    from capplan.llm.core.training.estimate import judge_fit, judge_training
     from capplan.llm.read.training_calibration import load_training_calibration
     from capplan.llm.read.training_rows import read_training
     from capplan.specs.rate_laws import load_rate_laws

@@ -21,7 +21,7 @@ from capplan.llm.core.fleet.deployment_plan import (
     ReplicaShare,
     rank_key,
 )
-from capplan.llm.core.fleet.limits import SATURATION
+from capplan.llm.core.fleet.limits import DEFAULT_CERTAINTY, PATIENCE, SATURATION
 from capplan.llm.core.fleet.rented import machines_for
 from capplan.llm.core.fleet.token_load import TokenLoad
 from capplan.llm.core.quantisation import half_note
@@ -29,9 +29,10 @@ from capplan.llm.core.search.disaggregation import disaggregated_fits
 from capplan.llm.core.search.rescue import advice, near_misses, with_rescues
 from capplan.llm.core.search.room import SHORTER
 from capplan.llm.core.search.search import DEFAULT_ENGINES, ReplicaSizing, Search, SearchSpace
-from capplan.llm.core.serving.asked import Statistic, drafting_words
+from capplan.llm.core.serving.asked import ServingTask, Statistic, drafting_words
 from capplan.llm.core.sharding import ShardingChoice
 from capplan.llm.core.simulation.arrivals import cached_tokens, session_arrivals
+from capplan.llm.core.simulation.load_answer import LatencyLimits
 from capplan.llm.core.tensors import count_active_parameters, count_parameters
 from capplan.llm.core.yarn import check_length
 from capplan.units import counted
@@ -381,3 +382,22 @@ def _two_kinds(
     costs = [part.fit.usd_per_hour for part in parts]
     priced = [cost for cost in costs if cost is not None]
     return MixedFleet(parts=(parts[0], parts[1]), usd_per_hour=sum(priced)) if len(priced) == len(costs) else None
+
+
+def is_read_by_people(load: TokenLoad, limits: LatencyLimits) -> bool:
+    """Return True if a load is a stream of requests for text without limits, which is held to a reader's patience."""
+    is_stream = load.rate_per_s is not None and load.job is None
+    return is_stream and load.task == ServingTask.GENERATE and not limits.are_set
+
+
+def with_patience(question: SearchSpace, *, certainty_fraction: float | None) -> SearchSpace:
+    """Return a search with the limits and the certainty that hold where they are not stated."""
+    if not is_read_by_people(question.load, question.limits):
+        return replace(question, certainty_fraction=certainty_fraction or DEFAULT_CERTAINTY)
+    patience = replace(PATIENCE, statistic=question.limits.statistic)
+    return replace(question, limits=patience, certainty_fraction=certainty_fraction or 0.5)
+
+
+def with_patience_note(plan: DeploymentPlan, stated: LatencyLimits, *, words: str) -> DeploymentPlan:
+    """Return a plan that says first that a reader's patience was held, where it was."""
+    return replace(plan, notes=(words, *plan.notes)) if is_read_by_people(plan.load, stated) else plan

@@ -5,11 +5,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from capplan.core.assumed import DIMM_FRACTION, NETWORK_BYTES_PER_S, UNKNOWN_PCIE_BYTES_PER_S
+from capplan.core.assumed import COPIED_FRACTION, DIMM_FRACTION, NETWORK_BYTES_PER_S, UNKNOWN_PCIE_BYTES_PER_S
 from capplan.core.gpus.machines import GpuServer, is_bridged, usual_server
 from capplan.core.gpus.spec import GpuSpec, PeakKind
 from capplan.core.numbers import FloatArray
 from capplan.core.power import CardCap
+from capplan.errors import UsageError
+from capplan.llm.core.sharding import Sharding
 from capplan.llm.core.timing.work import Arithmetic
 
 _PEAKS = {
@@ -185,4 +187,40 @@ def machine_of(
         memory_bytes=gpu.expected_usable_bytes,
         server_gpus=joined if switched else stands_in.gpus,
         network_bytes_per_s=min(network, pcie),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostCache:
+    """The cache of one replica in host memory: tokens that it holds, and the time in which one comes back. [s]
+
+    Engines copy blocks that leave the GPUs' cache to the host (vLLM's KV offloading and LMCache, SGLang's hierarchical
+    cache, TensorRT-LLM's host cache) and back when a prompt begins with them. Meanwhile the GPUs serve other requests,
+    so that only the request itself waits, behind those whose copies began before.
+    """
+
+    tokens: float
+    token_s: float
+
+    def waits_s(self, at_s: FloatArray, tokens: FloatArray) -> FloatArray:
+        """Return how long each request waits for its prefix, the copies of a replica following one another. [s]"""
+        waits, free_s = np.zeros(len(at_s)), 0.0
+        for index in np.flatnonzero(tokens > 0):
+            free_s = max(free_s, at_s[index]) + tokens[index] * self.token_s
+            waits[index] = free_s - at_s[index]
+        return waits
+
+
+def host_cache(size_bytes: float, *, token_bytes: float, sharding: Sharding, gpu: GpuSpec) -> HostCache | None:
+    """Return the cache of a replica in host memory; None where none is asked for.
+
+    Every GPU keeps its own share of a token and copies it over its own link at the same time.
+    """
+    if not size_bytes:
+        return None
+    if not token_bytes:
+        raise UsageError("⟨kv-offload⟩ keeps tokens of attention in host memory; no layer of this model caches any.")
+    link = COPIED_FRACTION * (gpu.pcie_bytes_per_s or UNKNOWN_PCIE_BYTES_PER_S)
+    return HostCache(
+        tokens=size_bytes / (token_bytes * sharding.tensor * sharding.pipeline), token_s=token_bytes / link
     )

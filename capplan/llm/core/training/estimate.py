@@ -1,6 +1,6 @@
 """Answer questions on one training job: its memory, the time of its step, and whether it fits."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 
 import numpy as np
@@ -21,7 +21,15 @@ from capplan.core.power import (
     step_energy,
 )
 from capplan.errors import UsageError
-from capplan.llm.core.training.accuracy import TrainingCalibration, TrainingEvidence, within_probability
+from capplan.llm.core.training.accuracy import (
+    JudgedFit,
+    JudgedTraining,
+    MeasuredTraining,
+    TrainingCalibration,
+    TrainingEvidence,
+    TrainingMetric,
+    within_probability,
+)
 from capplan.llm.core.training.flops import TrainingRates, matmul_peak, training_rates
 from capplan.llm.core.training.job import Recompute, TrainingJob, check_job, recompute_choices
 from capplan.llm.core.training.memory import MemoryOutlook, MemoryScope, estimate_memory
@@ -271,3 +279,38 @@ def _capped(
         for item in fields(TrainingStepTime)
     }
     return TrainingStepTime(**parts), factor
+
+
+def judge_training(
+    run: MeasuredTraining, gpu: GpuSpec, *, calibration: TrainingCalibration, laws: RateLaws
+) -> Iterator[JudgedTraining]:
+    job = run.job if run.recompute_is_stated else usual_recompute(run.job, gpu, calibration)
+    if run.peak_bytes:
+        memory = answer_training_memory(job, gpu, calibration)
+        peak = memory.outlook.peak(run.peak_kind)
+        yield JudgedTraining(
+            run=run,
+            metric=TrainingMetric.PEAK_BYTES,
+            measured=run.peak_bytes,
+            predicted=calibration.widths.around_peak(peak, memory.evidence),
+            evidence=memory.evidence,
+        )
+    if run.tokens_per_s:
+        estimate = estimate_training(
+            job, gpu, calibration=calibration, laws=laws, network_bytes_per_s=run.network_bytes_per_s
+        )
+        speed: Interval = estimate.tokens_per_s_per_gpu
+        yield JudgedTraining(
+            run=run,
+            metric=TrainingMetric.TOKENS_PER_S,
+            measured=run.tokens_per_s,
+            predicted=speed,
+            evidence=estimate.evidence,
+        )
+
+
+def judge_fit(run: MeasuredTraining, gpu: GpuSpec, calibration: TrainingCalibration) -> Iterator[JudgedFit]:
+    """Yield whether a run is predicted to fit, where it is known what it computes again."""
+    if run.recompute_is_stated:
+        memory = answer_training_memory(run.job, gpu, calibration)
+        yield JudgedFit(run=run, predicted_fits=memory.fits, fit_probability=memory.fit_probability)

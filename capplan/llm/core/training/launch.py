@@ -1,13 +1,24 @@
-"""Write the configuration that starts a training job in its framework, by the framework's form."""
+"""Write the configuration that starts a training job in its framework, and the files of platforms for its run."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from capplan.core.launch_files import filled, form_lines, form_words
+from capplan.core.launch_files import (
+    LaunchForms,
+    MachinePlace,
+    MachineShare,
+    StartedKind,
+    file_lines,
+    filled,
+    form_lines,
+    form_words,
+)
 from capplan.llm.core.architecture import Architecture
 from capplan.llm.core.layers import Attention, DenseMlp, Experts, LatentAttention
 from capplan.llm.core.training.frameworks import FrameworkForms, States
 from capplan.llm.core.training.job import BaseFormat, Compute, Offloaded, OptimizerRecipe, Recompute, Shard, TrainingJob
+from capplan.llm.core.training.plan import PricedTraining
+from capplan.units import format_duration
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,3 +154,35 @@ def _beyond_megatron(model: Architecture) -> Iterator[str]:
         yield f"--mtp-num-layers {model.draft_layers}, if its multi-token prediction is trained, too"
     if model.vision is not None or model.vision_note:
         yield "its encoder of images"
+
+
+def training_files(priced: PricedTraining, forms: LaunchForms) -> dict[str, str]:
+    """Return the files that start a run, by name; none for a framework whose configuration is not written."""
+    job, rent, run = priced.job, priced.offer, priced.run
+    config = launch_config(job)
+    if config is None:
+        return {}
+    nodes, each = nodes_of(job)
+    place = MachinePlace(
+        name=f"{job.architecture.name}-{job.framework.name}",
+        gpu=priced.gpu_id,
+        vendor=priced.estimate.memory.gpu.vendor,
+        gpus=each,
+        machines=(rent.machines_for(job.layout.gpus) if rent else None) or nodes,
+        machine_gpus=each,
+        rent=rent,
+    )
+    image = forms.images.get(f"training-{place.vendor}", forms.images["training"])
+    minutes = f"{-(-run.wall_s.high // 60):.0f}" if run else ""
+    words = {
+        **forms.place_words(place),
+        "image": image.name,
+        "image_note": f"{image.note} {job.framework.name}",
+        "servers": str(nodes),
+        "script": f"{file_lines({'train.yaml': config.text})}\n{config.start}" if config.start else config.text,
+        "why": f"{job.architecture.name}: {job.layout.words}",
+        "time_limit": f"#SBATCH --time={minutes}  # minutes, which one run of twenty exceeds" if minutes else "",
+    }
+    words["why"] += f", {format_duration(run.wall_s.expected)}" if run else ""
+    spread = MachineShare.SPANNED if nodes > 1 else MachineShare.WHOLE
+    return forms.written(StartedKind.TRAINING, spread, place, words)

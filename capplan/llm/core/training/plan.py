@@ -15,8 +15,7 @@ from capplan.errors import CapplanError
 from capplan.llm.core.training.accuracy import TrainingCalibration
 from capplan.llm.core.training.estimate import TrainingEstimate, estimate_training
 from capplan.llm.core.training.frameworks import States
-from capplan.llm.core.training.job import BaseFormat, Method, Offloaded, OptimizerRecipe, TrainingJob
-from capplan.llm.core.training.possible import impossible
+from capplan.llm.core.training.job import BaseFormat, Method, Offloaded, OptimizerRecipe, TrainingJob, impossible
 from capplan.llm.core.training.run import Dataset, RunReliability, TrainingRun, plan_run
 from capplan.llm.core.training.search import (
     Found,

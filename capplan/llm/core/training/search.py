@@ -14,9 +14,15 @@ from capplan.llm.core.sharding import GPUS_PER_SERVER, tensor_refusal
 from capplan.llm.core.training.accuracy import TrainingCalibration
 from capplan.llm.core.training.estimate import objective_step
 from capplan.llm.core.training.frameworks import Family
-from capplan.llm.core.training.job import Recompute, Shard, TrainingJob, TrainingLayout, recompute_choices
+from capplan.llm.core.training.job import (
+    Recompute,
+    Shard,
+    TrainingJob,
+    TrainingLayout,
+    recompute_choices,
+    shares_layers,
+)
 from capplan.llm.core.training.memory import MemoryScope, estimate_memory
-from capplan.llm.core.training.possible import shares_layers
 from capplan.llm.core.training.step_time import TrainingStepTime
 from capplan.llm.core.training.work import TrainingGpu
 

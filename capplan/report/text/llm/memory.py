@@ -4,9 +4,8 @@ from collections.abc import Mapping, Sequence
 
 from capplan.core.engine_names import Engine
 from capplan.llm.core.engine_support import FormatSupport
-from capplan.llm.core.memory_answer import MemoryAlternative, MemoryAnswer
+from capplan.llm.core.memory_answer import MemoryAlternative, MemoryAnswer, SupportAnswer
 from capplan.llm.core.model_query import LanguageModel, attention_kind, kv_bytes_per_token
-from capplan.llm.core.support_answer import SupportAnswer
 from capplan.llm.core.tensors import count_active_parameters, count_parameters
 from capplan.report.sections import Block, Column, LineRole, Lines, Section, Table, data, figure, shape_columns, words
 from capplan.shapes.llm_memory import ALTERNATIVE

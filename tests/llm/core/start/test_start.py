@@ -9,8 +9,17 @@ import pytest
 
 from capplan.core.numbers import Interval
 from capplan.core.origin import Origin
-from capplan.llm.core.start.answer import StartAnswer, Surroundings, start_parts
-from capplan.llm.core.start.law import CaptureLaw, LayerLaw, LoadLaw, StartLaw, StartPart, StartSize
+from capplan.llm.core.start.answer import (
+    CaptureLaw,
+    LayerLaw,
+    LoadLaw,
+    StartAnswer,
+    StartLaw,
+    StartPart,
+    StartSize,
+    Surroundings,
+    start_parts,
+)
 from capplan.llm.read.start_calibration import load_machine_facts, load_start_law
 
 LAW = StartLaw(

@@ -6,7 +6,7 @@ import pytest
 import capplan
 from capplan.errors import UsageError
 from capplan.llm.core.simulation.arrivals import Arrivals
-from capplan.llm.core.timing.host_cache import HostCache
+from capplan.llm.core.timing.machine import HostCache
 
 REPLICA = {"gpu": "h100-sxm5-80gb", "tp": 4, "weights": "fp8", "input_len": 8000, "prefix_fraction": 0.8}
 

@@ -22,8 +22,8 @@ from capplan.llm.core.training.job import (
     Shard,
     TrainingJob,
     TrainingLayout,
+    shares_layers,
 )
-from capplan.llm.core.training.possible import shares_layers
 from capplan.llm.read.catalogue import find_in_catalogue
 from tests.llm.core.training.training_cases import launched
 

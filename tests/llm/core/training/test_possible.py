@@ -5,8 +5,15 @@ from dataclasses import replace
 import pytest
 
 from capplan.llm.core.training.frameworks import FRAMEWORKS, find_framework
-from capplan.llm.core.training.job import AttentionImplementation, Compute, TrainingLayout
-from capplan.llm.core.training.possible import impossible, lacking_units, shares_layers, unknown_attention
+from capplan.llm.core.training.job import (
+    AttentionImplementation,
+    Compute,
+    TrainingLayout,
+    impossible,
+    lacking_units,
+    shares_layers,
+    unknown_attention,
+)
 from capplan.specs import load_gpus
 from tests.llm.core.training.test_laws import job, model
 
