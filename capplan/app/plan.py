@@ -19,6 +19,7 @@ from capplan.core.latency.step import in_own_precision
 from capplan.core.measurement.types import MeasuredWorkload, Measurement
 from capplan.core.memory.types import MemoryCalibration
 from capplan.core.numbers import Interval
+from capplan.core.plan.measured import OwnTime
 from capplan.core.plan.planner import make_plan, merge_plans
 from capplan.core.plan.recommend import with_recommendations, without_gpu
 from capplan.core.plan.types import ConditionEffect, Fit, Limits, ModelFacts, Plan
@@ -54,21 +55,23 @@ class PlanTerms:
     power_law: PowerLaw | None = None
     measured: tuple[Measurement, ...] = ()
 
-    def times_s(self, facts: ModelFacts) -> dict[str, dict[int, Interval]]:
+    def own_times(self, facts: ModelFacts) -> dict[str, dict[int, OwnTime]]:
         """Return what a model took in this precision, framework and layout, and under a power limit that is asked for.
 
-        By GPU and batch. [s]
+        By GPU and batch. Of several those with the release of torch that is asked for count, and of these the last.
         """
-        found: dict[str, dict[int, Interval]] = defaultdict(dict)
+        found: dict[str, dict[int, OwnTime]] = defaultdict(dict)
         work, capped_w = self.workload, self.power_law.cap_w if self.power_law else None
         asked = MeasuredWorkload(batch=1, precision=work.precision, framework=work.framework, layout=work.layout)
-        for point in self.measured if work.training is None else ():
+        release = "{}.{}.".format(*work.torch_version)
+        measured = sorted(self.measured, key=lambda point: point.device.torch.startswith(release))
+        for point in measured if work.training is None else ():
             size, seen = "x".join(map(str, point.model.input_size)), point.latency
-            is_same = (point.model.name, size) == (facts.name, facts.input.size.split()[0])
+            is_same = (point.model.name, size) == (facts.name, facts.input.size.partition(" ")[0])
             is_same &= capped_w in (None, point.device.power_limit_w)
             if point.device.gpu and is_same and replace(point.workload, batch=1) == asked:
                 time_s = Interval(low=seen.minimum, expected=seen.median, high=max(seen.median, seen.p95))
-                found[point.device.gpu][point.workload.batch] = time_s
+                found[point.device.gpu][point.workload.batch] = OwnTime(time_s, point.device.torch)
         return found
 
 
@@ -155,12 +158,21 @@ class OpenedModel(Opened):
         return plan_at_batches(self.model, terms, self.context)
 
     def changes(self, plan: Plan, terms: PlanTerms) -> tuple[ConditionEffect, ...]:
-        """Return what other precisions, frameworks, layouts and steps would change on the recommended GPU."""
-        best = plan.best()
+        """Return what other precisions, frameworks, layouts and steps would change on the recommended GPU.
+
+        Beside a time that was measured, conditions that were only estimated take as much longer as it took.
+        """
+        best, factor = plan.best(), 1.0
         if best is None:
             return ()
+        if terms.own_times(plan.model).get(best.gpu.id):
+            estimated = _again(self.model, best, replace(terms, measured=()), self.context).fits
+            factor = best.latency.latency_s.expected / estimated[0].latency.latency_s.expected
         others = _alternatives(self.model, terms, tries_half=self.tries_half)
-        effects = [_changed(best, other, model=self.model, terms=terms, context=self.context) for other in others]
+        effects = [
+            _changed(best, other, factor=factor, model=self.model, terms=terms, context=self.context)
+            for other in others
+        ]
         return tuple(effect for effect in effects if effect is not None)
 
     def remarks(self, plan: Plan, terms: PlanTerms) -> tuple[str, ...]:
@@ -182,10 +194,19 @@ def plan_at_batches(model: Model, terms: PlanTerms, context: PlanContext) -> Pla
             plans.append(
                 make_plan(
                     prepared, gpus=context.gpus, batches=batches, limits=terms.limits, offers=context.rents,
-                    sort=terms.sort, power_law=terms.power_law, measured=terms.times_s(prepared.facts),
+                    sort=terms.sort, power_law=terms.power_law,
+                    # a quantised model is worked out from a trace: what was measured is the model at full width
+                    measured={} if isinstance(model, QuantisedModel) else terms.own_times(prepared.facts),
                 )
             )  # fmt: skip
     return plans[0] if len(plans) == 1 else merge_plans(plans, sort=terms.sort)
+
+
+def _again(model: Model, best: Fit, terms: PlanTerms, context: PlanContext) -> Plan:
+    """Return the plan of a model on the GPU of a fit at its batch, however slow it is."""
+    batches = Batches(choice=BatchChoice.LISTED, sizes=(best.batch,))
+    asked = replace(terms, batches=batches, limits=terms.limits.without_speed())
+    return plan_at_batches(model, asked, replace(context, gpus=(best.gpu,)))
 
 
 def _beside_full_width(answer: Plan, model: Model, terms: PlanTerms, context: PlanContext) -> tuple[str, ...]:
@@ -195,16 +216,12 @@ def _beside_full_width(answer: Plan, model: Model, terms: PlanTerms, context: Pl
     if best is None or quantised is None:
         return ()
     name, inner = quantised
-    asked = replace(
-        terms,
-        batches=Batches(choice=BatchChoice.LISTED, sizes=(best.batch,)),
-        limits=terms.limits.without_speed(),
-    )
-    fits = plan_at_batches(inner, asked, replace(context, gpus=(best.gpu,))).fits
+    plain = replace(terms, measured=())
+    fits = _again(inner, best, plain, context).fits
     here = f"{best.gpu.id} at batch {best.batch}"
     if not fits:
         return (f"{name}: at full width the model does not fit on {here}.",)
-    before, after = fits[0], best
+    before, after = fits[0], _again(model, best, plain, context).fits[0] if terms.measured else best
     gain = before.latency.latency_s.expected / after.latency.latency_s.expected
     return (
         f"{name} on {here}: {format_seconds(after.latency.latency_s.expected)} and "
@@ -279,21 +296,20 @@ _ADAPTERS = "lora=16"
 
 
 def _changed(
-    best: Fit, other: _Alternative, *, model: Model, terms: PlanTerms, context: PlanContext
+    best: Fit, other: _Alternative, *, factor: float, model: Model, terms: PlanTerms, context: PlanContext
 ) -> ConditionEffect | None:
     """Return what a condition would change; None where the model cannot be traced under it or does not fit then.
 
     This is a remark beside the answer. Tracing runs the model's own code, which may fail in any way under another
-    number format, and that must not cost the answer.
+    number format, and that must not cost the answer. An estimated time is multiplied by a factor.
     """
-    asked = replace(
-        terms,
-        workload=other.workload,
-        batches=Batches(choice=BatchChoice.LISTED, sizes=(best.batch,)),
-        limits=terms.limits.without_speed(),
-    )
+    asked = replace(terms, workload=other.workload)
     try:
-        fits = plan_at_batches(other.model or model, asked, replace(context, gpus=(best.gpu,))).fits
+        plan = _again(other.model or model, best, asked, context)
     except Exception:
         return None
-    return ConditionEffect(name=other.name, option=other.option, before=best, after=fits[0]) if fits else None
+    after = next(iter(plan.fits), None)
+    if after and factor != 1.0 and not asked.own_times(plan.model).get(best.gpu.id):
+        time_s = after.latency.latency_s * factor
+        after = replace(after, latency=replace(after.latency, latency_s=time_s, interval_s=None))
+    return after and ConditionEffect(name=other.name, option=other.option, before=best, after=after)

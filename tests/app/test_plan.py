@@ -9,15 +9,18 @@ import pytest
 from capplan.app.gpu_choice import GpuRequest
 from capplan.app.models import ReadModel
 from capplan.app.plan import OpenedModel, PlanContext, PlanTerms
+from capplan.core.measurement.format import point_to_line
+from capplan.core.measurement.types import MeasuredWorkload
 from capplan.core.plan.planner import Prepared
 from capplan.core.plan.types import JobSize, Plan
 from capplan.core.trace.types import Trace
-from capplan.core.workload import BatchChoice, Batches, Workload
+from capplan.core.workload import BatchChoice, Batches, Precision, Workload
 from capplan.errors import TraceError, UnknownNameError
 from capplan.shapes.plan import plan_document
 from capplan.verbs.plan import PlanQuestion, answer_plan
 from capplan.verbs.statement.local import LocalContext
 from tests.app.conftest import builds
+from tests.core.measurement.test_measurement import at
 from tests.core.plan.test_plan import matrix_trace
 
 
@@ -91,3 +94,51 @@ def test_a_model_that_outlives_a_question_keeps_what_its_plans_share() -> None:
     assert len(kept) == 1
     assert first.fits == second.fits
     assert first.model is kept[0].facts
+
+
+def saved(folder: Path, name: str, size: tuple[int, ...], *timed: tuple[str, float]) -> tuple[Path, ...]:
+    """Write what a model took on l4 at batch 8 with releases of torch. [s]"""
+    point, path = at(8, 1.0), folder / "ours.jsonl"
+    workload = MeasuredWorkload(batch=8)
+    model = replace(point.model, name=name, input_size=size)
+    points = [
+        replace(
+            point, model=model, workload=workload, samples_s=(time_s,) * 7,
+            device=replace(point.device, gpu="l4", torch=torch),
+        )
+        for torch, time_s in timed
+    ]  # fmt: skip
+    path.write_text("".join(map(point_to_line, points)))
+    return (path,)
+
+
+@pytest.mark.slow
+def test_what_was_timed_says_the_release_of_torch_and_other_conditions_follow_it(nets: Path, tmp_path: Path) -> None:
+    question = replace(ask(nets, "Even", 8), gpus=("l4",))
+    plain = plan_of(question)
+    timed = plan_of(
+        replace(question, measured=saved(tmp_path, "Even", (8,), ("2.11.0+cu128", 0.5), ("2.13.0+cu130", 0.7)))
+    )
+    [fit] = timed.fits
+    assert fit.latency.latency_s.expected == 0.5  # 2.11 is what is asked for, though 2.13 was timed later
+    assert fit.latency.evidence_reason.endswith("with torch 2.11.0+cu128")
+    # a time a million times as long as the estimate does not make `--framework compile` a million times as fast
+    gains = {change.name: change.speedup for change in plain.changes}
+    assert "compiled" in gains
+    assert {change.name: change.speedup for change in timed.changes} == pytest.approx(gains)
+
+
+def test_a_model_that_is_quantised_on_paper_does_not_take_the_time_of_full_width(nets: Path, tmp_path: Path) -> None:
+    question = replace(ask(nets, "Even", 8), gpus=("l4",), weights="int8_weight_only", precision=Precision.FP32)
+    timed = plan_of(replace(question, measured=saved(tmp_path, "Even", (8,), ("2.11.0", 0.5))))
+    assert timed.fits[0].latency == plan_of(question).fits[0].latency
+
+
+def test_an_input_without_a_size_may_be_planned_beside_measured_models(nets: Path, tmp_path: Path) -> None:
+    scalars = nets.with_name("scalars.py")
+    scalars.write_text(
+        "import torch\nclass Sum(torch.nn.Module):\n    def forward(self, x):\n        return x.sum(0)\n"
+    )
+    question = replace(ask(scalars, "Sum", 8), inputs=("N",), gpus=("l4",))
+    timed = plan_of(replace(question, measured=saved(tmp_path, "Sum", (), ("2.11.0", 0.5))))
+    assert timed.fits[0].latency.latency_s.expected == 0.5

@@ -19,6 +19,7 @@ from capplan.units import (
 _MEMORY_TOLERANCE = 0.01
 """Share of the memory that driver releases differ by in what they report as a device's total."""
 _LIMIT_TOLERANCE = 0.02
+_Shown = Callable[[float], str]
 
 
 class FindingMark(StrEnum):
@@ -101,13 +102,8 @@ def machine_findings(
     right = [each for each in delivered if each.name in names]
     others = sorted({each.name for each in delivered if each.name not in names})
     found = f"{len(right)} × {gpu.name}" + "".join(f", {name}" for name in others)
-    mark = (
-        FindingMark.REFUSED
-        if len(right) < count
-        else FindingMark.REMARK
-        if len(right) > count or others
-        else FindingMark.KEPT
-    )
+    mark = FindingMark.REMARK if len(right) > count or others else FindingMark.KEPT
+    mark = FindingMark.REFUSED if len(right) < count else mark
     source = delivered[0].source if delivered else ""
     yield MachineFinding(what="GPUs", planned=f"{count} × {gpu.name}", found=found, mark=mark, source=source)
     for place, each in enumerate(right):
@@ -124,7 +120,7 @@ def machine_findings(
 def _device_findings(gpu: GpuSpec, each: DeliveredGpu, name: str) -> Iterator[MachineFinding]:
     planned_bytes = gpu.driver_total_bytes or gpu.usable_bytes or gpu.memory_bytes
     refused, remark, in_megahertz = FindingMark.REFUSED, FindingMark.REMARK, lambda hz: f"{hz / 1e6:.0f} MHz"
-    rows: tuple[tuple[str, float | None, float | None, Callable[[float], str], float, FindingMark], ...] = (
+    rows: tuple[tuple[str, float | None, float | None, _Shown, float, FindingMark], ...] = (
         ("memory", planned_bytes, each.memory_bytes, format_bytes, _MEMORY_TOLERANCE, refused),
         ("power limit", gpu.tdp_w, each.power_limit_w, format_watts, _LIMIT_TOLERANCE, remark),
         ("highest clock", gpu.boost_clock_hz, each.max_clock_hz, in_megahertz, _LIMIT_TOLERANCE, remark),
@@ -154,19 +150,14 @@ def time_finding(what: str, measured_s: float, planned_s: Interval, *, source: s
 
 
 def rate_finding(
-    what: str,
-    measured_per_s: float,
-    planned_per_s: Interval,
-    *,
-    source: str,
-    shown: Callable[[float], str] = format_rate,
+    what: str, measured_per_s: float, planned_per_s: Interval, *, source: str, shown: _Shown = format_rate
 ) -> MachineFinding:
     """Compare a measured rate with the interval of the plan: one below it refuses the machine, above it is a remark."""
     worse = measured_per_s < planned_per_s.low
     return _finding(what, measured_per_s, planned_per_s, is_worse=worse, shown=shown, source=source)
 
 
-_KERNELS: Mapping[Microbenchmark, tuple[str, Callable[[float], str]]] = {
+_KERNELS: Mapping[Microbenchmark, tuple[str, _Shown]] = {
     Microbenchmark.MATMUL_HALF: ("16-bit matrix products", format_flops_per_s),
     Microbenchmark.MATMUL_FP32: ("fp32 matrix products", format_flops_per_s),
     Microbenchmark.COPY: ("copies in memory", format_bytes_per_s),
@@ -184,7 +175,7 @@ def kernel_findings(gpu: GpuSpec, laws: SustainedLaws, measured: Sequence[Microb
 
 
 def _finding(
-    what: str, measured: float, planned: Interval, *, is_worse: bool, shown: Callable[[float], str], source: str
+    what: str, measured: float, planned: Interval, *, is_worse: bool, shown: _Shown, source: str
 ) -> MachineFinding:
     is_inside = planned.low <= measured <= planned.high
     mark = FindingMark.REFUSED if is_worse else FindingMark.KEPT if is_inside else FindingMark.REMARK

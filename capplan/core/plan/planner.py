@@ -29,10 +29,9 @@ from capplan.core.memory.replays import SharedStreams
 from capplan.core.memory.schedule import live_curve
 from capplan.core.memory.sharding import gpus_to_shard
 from capplan.core.memory.types import UNCALIBRATED, FitStatus, MemoryCalibration, MemoryEstimate
-from capplan.core.numbers import Interval
 from capplan.core.ops.analysis import cautions
 from capplan.core.ops.flops import kernel_flops, kernel_macs, traffic, uncounted
-from capplan.core.plan.measured import as_measured
+from capplan.core.plan.measured import OwnTime, as_measured
 from capplan.core.plan.recommend import latencies_under_cap
 from capplan.core.plan.types import (
     Constraint,
@@ -307,9 +306,9 @@ def make_plan(
     offers: Mapping[str, Sequence[Price]] | None = None,
     sort: SortKey = SortKey.THROUGHPUT,
     power_law: PowerLaw | None = None,
-    measured: Mapping[str, Mapping[int, Interval]] | None = None,
+    measured: Mapping[str, Mapping[int, OwnTime]] | None = None,
 ) -> Plan:
-    """Answer for every GPU and batch: does it fit, how fast is it; `measured` are its own times, by GPU and batch."""
+    """Answer for every GPU and batch: does it fit, how fast is it; `measured` is what it took, by GPU and batch."""
     gpus, workload = list(gpus), prepared.workload
     part = part_for(prepared.calibration, workload) if prepared.calibration else None
     question = _Judging(planned=prepared, limits=limits, offers=offers or {}, law=power_law, measured=measured or {})
@@ -408,7 +407,7 @@ class _Judging:
     limits: Limits
     offers: Mapping[str, Sequence[Price]]
     law: PowerLaw | None
-    measured: Mapping[str, Mapping[int, Interval]] = field(default_factory=dict)
+    measured: Mapping[str, Mapping[int, OwnTime]] = field(default_factory=dict)
 
 
 def _judge_all(question: _Judging, gpus: Sequence[GpuSpec], batches: Batches) -> list[Fit | Rejection]:
@@ -425,8 +424,8 @@ def _judge_all(question: _Judging, gpus: Sequence[GpuSpec], batches: Batches) ->
     grid = latencies_under_cap(planned.latencies, planned.peak_seconds, gpus, sizes, question.law)
     judged = []
     for gpu, size, row in zip(gpus, largest, grid, strict=True):
-        times_s = question.measured.get(gpu.id, {})
-        latency = row if isinstance(row, Unsupported) else as_measured(dict(zip(sizes, row, strict=True)), times_s)
+        own = question.measured.get(gpu.id, {})
+        latency = row if isinstance(row, Unsupported) else as_measured(dict(zip(sizes, row, strict=True)), own)
         candidate = _Candidate(gpu=gpu, largest=size, latency=latency)
         recommended = _recommended_batch(question, candidate, curve)
         asked = batches.on_gpu(largest=size.planned, recommended=recommended)

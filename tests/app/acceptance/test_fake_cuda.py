@@ -98,10 +98,10 @@ def test_what_was_measured_comes_back_from_its_file(cuda: FakeCuda, tmp_path: Pa
     )
     size = "x".join(map(str, named[0].model.input_size))
     facts: Any = SimpleNamespace(name=named[0].model.name, input=ModelInput(size=size))
-    times_s = terms.times_s(facts)["l4"]
-    assert [times_s[batch].expected for batch in (1, 2)] == pytest.approx([WORK_S, 2 * WORK_S], rel=1e-3)
-    row = as_measured({1: estimate(1, 1e-3), 2: estimate(2, 2e-3), 4: estimate(4, 4e-3)}, times_s)
+    times = terms.own_times(facts)["l4"]
+    assert [times[batch].time_s.expected for batch in (1, 2)] == pytest.approx([WORK_S, 2 * WORK_S], rel=1e-3)
+    row = as_measured({1: estimate(1, 1e-3), 2: estimate(2, 2e-3), 4: estimate(4, 4e-3)}, times)
     assert row[4].latency_s.expected == pytest.approx(4 * WORK_S, rel=1e-3)
     other: Any = SimpleNamespace(name="another", input=ModelInput(size=size))
-    assert terms.times_s(other) == {}
-    assert replace(terms, workload=Workload(precision=Precision.FP16)).times_s(facts) == {}
+    assert terms.own_times(other) == {}
+    assert replace(terms, workload=Workload(precision=Precision.FP16)).own_times(facts) == {}

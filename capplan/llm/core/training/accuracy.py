@@ -51,9 +51,8 @@ class Widths:
 
     def around_peak(self, peak_bytes: float, evidence: TrainingEvidence) -> Interval:
         """Return the interval of a peak of memory: a share of it and a constant, independent of each other. [bytes]"""
-        return Interval.around(
-            peak_bytes, 1.0 + math.hypot(self.memory[evidence] - 1.0, self.memory_bytes / peak_bytes)
-        )
+        factor = 1.0 + math.hypot(self.memory[evidence] - 1.0, self.memory_bytes / peak_bytes)
+        return Interval.around(peak_bytes, factor)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
