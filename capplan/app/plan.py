@@ -312,4 +312,4 @@ def _changed(
     if after and factor != 1.0 and not asked.own_times(plan.model).get(best.gpu.id):
         time_s = after.latency.latency_s * factor
         after = replace(after, latency=replace(after.latency, latency_s=time_s, interval_s=None))
-    return after and ConditionEffect(name=other.name, option=other.option, before=best, after=after)
+    return None if after is None else ConditionEffect(name=other.name, option=other.option, before=best, after=after)

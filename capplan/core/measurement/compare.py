@@ -58,9 +58,7 @@ def compare_runs(first: Iterable[Measurement], second: Iterable[Measurement]) ->
     after = {_key(point): point for point in second}
     pairs = (
         RunComparison(
-            first=before[key],
-            second=after[key],
-            ratio=median_ratio(after[key].samples_s, before[key].samples_s),
+            first=before[key], second=after[key], ratio=median_ratio(after[key].samples_s, before[key].samples_s)
         )
         for key in before
         if key in after

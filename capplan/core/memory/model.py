@@ -117,10 +117,7 @@ class MemoryModel:
         key = (end, self._schedule_keys(gpu)[end])
         if key not in self._replays:
             self._replays[key] = StreamReplays(
-                schedule=self.schedule(gpu),
-                end=end,
-                expandable_segments=self.expandable_segments,
-                streams=self.streams,
+                schedule=self.schedule(gpu), end=end, expandable_segments=self.expandable_segments, streams=self.streams
             )
         return self._replays[key]
 

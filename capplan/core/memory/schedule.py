@@ -196,12 +196,7 @@ class WorkspaceSizes:
         if workspace.purpose is Purpose.SCORES:
             return Interval.exact(scores)
         passing = passing_bytes(
-            kernel,
-            batch=batch,
-            backend=backend,
-            calibration=self.calibration,
-            release=release,
-            on_cpu=self.on_cpu,
+            kernel, batch=batch, backend=backend, calibration=self.calibration, release=release, on_cpu=self.on_cpu
         )
         if not takes_cudnn(kernel):
             return passing + Interval.exact(-2 * scores)

@@ -6,11 +6,7 @@ from dataclasses import dataclass
 from capplan.core.gpus.sale import sale_notes
 from capplan.core.gpus.spec import GpuSpec
 from capplan.core.memory.advice import Alternative, MemoryAdvice, advise, saved_by_inference_mode
-from capplan.core.memory.fit import (
-    available_memory,
-    judge_fit,
-    largest_batches,
-)
+from capplan.core.memory.fit import available_memory, judge_fit, largest_batches
 from capplan.core.memory.index_limit import index_limit_batch
 from capplan.core.memory.model import MemoryModel
 from capplan.core.memory.sharding import RankMemory, gpus_to_shard, rank_memory

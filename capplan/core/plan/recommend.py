@@ -52,11 +52,7 @@ def with_recommendations(
     smallest = Recommendation(criterion=Criterion.SMALLEST, fit=fit, reason=reason, warning=warning)
     found = [_cheapest(fits, plan, named), _fastest(fits, plan), smallest]
     recommended = tuple(
-        replace(
-            choice,
-            licence=driver_licence(choice.fit.gpu),
-            porting=porting_note(choice.fit.gpu),
-        )
+        replace(choice, licence=driver_licence(choice.fit.gpu), porting=porting_note(choice.fit.gpu))
         for choice in found
         if choice is not None
     )
@@ -171,11 +167,7 @@ def _gpus(fits: Sequence[Fit]) -> int:
 
 
 def _shortlist(
-    fits: Sequence[Fit],
-    plan: Plan,
-    named: Collection[str],
-    chosen: Sequence[str],
-    offers: Mapping[str, int] | None,
+    fits: Sequence[Fit], plan: Plan, named: Collection[str], chosen: Sequence[str], offers: Mapping[str, int] | None
 ) -> tuple[str, ...]:
     """Return the ids to show, the most important first: the recommended, then those named or the most offered."""
     if named:
