@@ -5,13 +5,13 @@ matrix products, and choose the layout of images and the number format of every 
 chains and norms becomes one kernel each, as under torch.compile.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 
 from capplan.core.compiled.grouping import Fuser
 from capplan.core.compiled.rewrite import WEIGHT_ONLY, fuse_recording
-from capplan.core.compiled.roles import FUSED
+from capplan.core.compiled.roles import FUSED, part
 from capplan.core.ops.catalogue import FusedRole, OperatorClass, operator_class
 from capplan.core.trace.types import (
     ALWAYS,
@@ -40,11 +40,120 @@ _SAMPLE_BATCH = 2
 
 
 def engine_recording(recording: Recording, workload: Workload) -> Recording:
-    made = _with_epilogues(_without_constants(fuse_recording(recording, Fuser.ENGINE)))
+    made = _with_epilogues(_without_constants(fuse_recording(_with_places(recording), Fuser.ENGINE)))
+    made = _with_attention(_placed(made))
     merged = merged_products(made, unmerged=EPILOGUE)
     made = replace(_replaced(made, merged.ops, made.storages), kernels=merged.kernels)
     narrow = _NARROW.get(workload.precision)
     return made if narrow is None else _narrowed(made, narrow, workload.precision)
+
+
+_PLACED, _COPIED = "capplan.placed", "copied"
+
+
+def _with_places(recording: Recording) -> Recording:
+    """Mark concatenations of channels whose inputs are written into their places, and which inputs are copied there.
+
+    TensorRT's builder says "Eliminating concatenation" and, of each input, "Retargeting" or "Generating copy ...
+    because input is not movable", as of half a result (NVIDIA/TensorRT#3254 shows YOLOv8's). A result has one place.
+    """
+    kernels = recording.kernels
+    places = Counter(storage for op in recording.ops if _joins(kernels[op.kernel]) for storage in set(op.reads))
+    writers: dict[int, Kernel] = {}
+    marked = []
+    for op in recording.ops:
+        kernel = kernels[op.kernel]
+        if _joins(kernel):
+            copied = tuple(
+                index
+                for index, (operand, storage) in enumerate(zip(kernel.inputs, op.reads, strict=True))
+                if storage not in writers
+                or operand.is_weight
+                or places[storage] > 1
+                or part(writers[storage]) is FusedRole.COPY
+                or operand.size_bytes(_SAMPLE_BATCH) < recording.storages[storage].size_bytes.at(_SAMPLE_BATCH)
+            )
+            if len(copied) < len(kernel.inputs):
+                kernel = replace(kernel, name=_PLACED, attributes={_COPIED: copied})
+        writers |= dict.fromkeys(op.writes, kernel)
+        marked.append((kernel, op))
+    made, ops = distinct_kernels(marked)
+    return replace(recording, kernels=made, ops=ops)
+
+
+def _joins(kernel: Kernel) -> bool:
+    return kernel.name == "aten.cat" and kernel.attributes.get("dim") == 1 and len(kernel.outputs[0].shape) == 4
+
+
+def _placed(recording: Recording) -> Recording:
+    """Leave of the concatenations that were marked what copies the inputs which are not written into their places."""
+    placed: list[tuple[Kernel, Op]] = []
+    for op in recording.ops:
+        kernel = recording.kernels[op.kernel]
+        if kernel.name != _PLACED:
+            placed.append((kernel, op))
+            continue
+        copied = kernel.attributes[_COPIED]
+        assert isinstance(copied, tuple)
+        if copied:
+            moved = tuple(kernel.inputs[index] for index in copied)
+            copy = replace(kernel, name=FUSED, inputs=moved, outputs=moved, attributes={FusedRole.COPY.value: 1})
+            placed.append(
+                (copy, replace(op, reads=tuple(op.reads[index] for index in copied), writes=op.writes * len(copied)))
+            )
+            continue
+        last = max(index for index, (_, other) in enumerate(placed) if set(other.writes) & set(op.reads))
+        writer, other = placed[last]
+        place = replace(kernel.outputs[0], shape=tuple(Affine(0) for _ in kernel.outputs[0].shape))
+        placed[last] = (
+            replace(writer, outputs=(*writer.outputs, place)), replace(other, writes=(*other.writes, *op.writes)),
+        )  # fmt: skip
+    kernels, ops = distinct_kernels(placed)
+    return _replaced(replace(recording, kernels=kernels), ops, recording.storages)
+
+
+def _with_attention(recording: Recording) -> Recording:
+    """Make one kernel of two batched products with a softmax between, which all read alone, as TensorRT does.
+
+    Queries, keys and values must share a length of heads (docs.nvidia.com/deeplearning/tensorrt, "Fused Attention").
+    """
+    ops, kernels = recording.ops, recording.kernels
+    readers = Counter(storage for op in ops for storage in set(op.reads))
+    writer = {storage: index for index, op in enumerate(ops) for storage in op.writes}
+    made: dict[int, tuple[Kernel, Op] | None] = {index: (kernels[op.kernel], op) for index, op in enumerate(ops)}
+
+    def before(storage: int, name: str) -> int | None:
+        """Return the kernel of a name that writes a storage for one reader."""
+        index = writer.get(storage)
+        is_it = index is not None and kernels[ops[index].kernel].name == name and len(ops[index].writes) == 1
+        return index if is_it and readers[storage] == 1 and not _is_result(recording, storage) else None
+
+    for index, op in enumerate(ops):
+        weighs = kernels[op.kernel]
+        for place, at in enumerate(op.reads[:2] if weighs.name == "aten.bmm" else ()):
+            soft = before(at, FUSED)
+            softmax = kernels[ops[soft].kernel] if soft is not None else None
+            is_softmax = softmax is not None and FusedRole.SOFTMAX.value in softmax.attributes
+            scores = before(ops[soft or 0].reads[0], "aten.bmm") if is_softmax else None
+            if soft is None or softmax is None or len(softmax.inputs) > 1 or scores is None:
+                continue
+            (query, key, *masks), value = kernels[ops[scores].kernel].inputs, weighs.inputs[1 - place]
+            width = value.shape[-1 - place]
+            if query.shape[-1] != width:
+                continue
+            heads = tuple(
+                replace(operand, shape=(operand.shape[0], Affine(1), length, width))
+                for operand, length in ((query, query.shape[1]), (key, key.shape[-1]), (value, key.shape[-1]))
+            )
+            more = (*masks, *weighs.inputs[2:])
+            attributes = {"has_mask": bool(masks), "is_causal": False}
+            result = replace(weighs.outputs[0], shape=heads[0].shape)
+            fused = Kernel(name="capplan.attention", inputs=(*heads, *more), outputs=(result,), attributes=attributes)
+            read = ops[scores].reads
+            made[scores] = made[soft] = None
+            made[index] = fused, replace(op, reads=(*read[:2], op.reads[1 - place], *read[2:], *op.reads[2:]))
+    table, fewer = distinct_kernels(each for each in made.values() if each is not None)
+    return _replaced(replace(recording, kernels=table), fewer, recording.storages)
 
 
 def _without_constants(recording: Recording) -> Recording:

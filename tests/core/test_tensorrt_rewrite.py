@@ -74,6 +74,63 @@ def test_norms_activations_and_additions_go_into_the_products_before_them() -> N
     assert before == after == 2 * 2 * (2 * 16 * 16 * 9 * 64 + 16 * 32)
 
 
+class Branches(nn.Module):
+    """Two branches that are joined; with `halves` the second one takes half of a result whose other half is joined."""
+
+    def __init__(self, halves: bool) -> None:
+        super().__init__()
+        self.halves = halves
+        self.first = nn.Conv2d(16, 16, 1, bias=False)
+        self.second = nn.Conv2d(8 if halves else 16, 16, 3, padding=1, bias=False)
+        self.last = nn.Conv2d(24 if halves else 32, 16, 1, bias=False)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = torch.relu(self.first(x))
+        left, right = y.chunk(2, 1) if self.halves else (y, y)
+        return self.last(torch.cat((left, torch.relu(self.second(right))), 1))
+
+
+@pytest.mark.parametrize("halves", [False, True])
+def test_what_is_joined_is_written_into_its_place_and_halves_of_a_result_are_copied_there(halves: bool) -> None:
+    """NVIDIA/TensorRT#3254, of YOLOv8: "Retargeting" convolutions, "Generating copy" of a result that is split."""
+    net = Branches(halves)
+    made = engine_recording(
+        capplan.trace(net, inputs=["x=16x8x8"], precisions=["fp16"]).recording(Configuration(variant=Variant.HALF)),
+        TENSORRT_FP16,
+    )
+    fused = ["capplan.fused"] * halves  # what splits the result, and what copies its half
+    assert names(made) == ["aten.convolution", *fused, "aten.convolution", *fused, "aten.convolution"]
+    if halves:
+        assert [operand.shape_at(2) for operand in made.kernels[made.ops[3].kernel].outputs] == [(2, 8, 8, 8)]
+    # the joined images are alive while the last convolution runs, with its own result: 2 x (24 or 32, and 16) x 8 x 8
+    assert live_curve(made).at(2)[-1] - weight_bytes(made) >= 2 * 2 * 64 * ((24 if halves else 32) + 16)
+
+
+class WrittenOut(nn.Module):
+    """Attention of products and a softmax, with heads of keys and of values as long as stated."""
+
+    def __init__(self, keys: int, values: int) -> None:
+        super().__init__()
+        self.query, self.key, self.value = (nn.Linear(64, 4 * width) for width in (keys, keys, values))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        query, key, value = (
+            layer(x).unflatten(-1, (4, -1)).transpose(1, 2) for layer in (self.query, self.key, self.value)
+        )
+        return (query @ key.transpose(-2, -1)).softmax(-1) @ value
+
+
+@pytest.mark.parametrize(("values", "fused"), [(16, True), (32, False)])
+def test_attention_that_is_written_out_is_one_kernel_where_heads_are_alike(values: int, fused: bool) -> None:
+    trace = capplan.trace(WrittenOut(16, values), inputs=["x=10x64"], precisions=["fp16"])
+    made = engine_recording(trace.recording(Configuration(variant=Variant.HALF)), TENSORRT_FP16)
+    found = [name for name in names(made) if name in {"aten.bmm", "capplan.attention"}]
+    assert found == (["capplan.attention"] if fused else ["aten.bmm"] * 2)
+    products = [made.kernels[op.kernel] for op in made.ops if made.kernels[op.kernel].name in found]
+    # of 2 samples with 4 heads: 10 x 10 scores over 16, and 10 results of each value over 10 scores
+    assert sum(kernel_flops(kernel, 2) for kernel in products) == 2 * 2 * 4 * 100 * (16 + values)
+
+
 def test_only_what_leaves_a_kernel_lives() -> None:
     made = engine_recording(half(), TENSORRT_FP16)
     live = live_curve(made).at(4)
