@@ -545,14 +545,16 @@ def peaks_known(runs: Sequence[MeasuredTraining], gpus: Gpus) -> dict[str, Any]:
 _LEVELS = (
     TrainingEvidence.MEASURED, TrainingEvidence.TRANSFERRED, TrainingEvidence.EXTRAPOLATED, TrainingEvidence.FAR,
 )  # fmt: skip
-_COVERED = 0.9
+_COVERED, _FEWEST_OF_A_SPLIT = 0.9, 10
 
 
-def widths_of(problem: Problem, splits: Sequence[HeldOut], part: BoolArray) -> dict[TrainingEvidence, float]:
-    """Return the width at each distance, which 90 % of the errors at it lie within; a farther one is no narrower.
+def widths_of(
+    problem: Problem, splits: Sequence[HeldOut], part: BoolArray, *, of_each: float = 0.0
+) -> dict[TrainingEvidence, float]:
+    """Return the width at each distance, which 90 % of the errors at it lie within, and a share of those of each split.
 
-    Every source weighs alike in a split, as a job is of a source that is not known. A distance at which no run was held
-    out takes the width of the next one, or of the one before and some more.
+    Every source weighs alike in a split, as a job is of a source that is not known; splits of ten runs and more count.
+    A distance at which no run was held out takes the width of the next one, or of the one before and some more.
     """
     found: dict[TrainingEvidence, float] = {}
     for level in _LEVELS:
@@ -561,7 +563,12 @@ def widths_of(problem: Problem, splits: Sequence[HeldOut], part: BoolArray) -> d
             sizes = np.abs(errors)
             order = np.argsort(sizes)
             share = np.cumsum(weights[order]) / weights.sum()
-            found[level] = math.exp(float(sizes[order][np.searchsorted(share, _COVERED)]))
+            hardest = [
+                float(np.quantile(np.abs(each), of_each))
+                for split in splits
+                if (each := _pooled(problem, [split], part, level)[0]).size >= _FEWEST_OF_A_SPLIT
+            ]
+            found[level] = math.exp(max(float(sizes[order][np.searchsorted(share, _COVERED)]), *hardest, 0.0))
     widths: dict[TrainingEvidence, float] = {}
     before = 1.0
     for index, level in enumerate(_LEVELS):
@@ -632,7 +639,7 @@ def fit_all(path: Path) -> tuple[TrainingCalibration, Report, list[tuple[str, st
     alone = parts["adapters on one GPU"]
     widths = Widths(
         dense=widths_of(speed, speeds, parts["dense"] & ~alone),
-        adapters=widths_of(speed, speeds, alone),
+        adapters=widths_of(speed, speeds, alone, of_each=0.85),  # few rows, of few sources
         experts=widths_of(speed, speeds, parts["experts"]),
         memory=widths_of(memory, peaks, real),
     )
@@ -804,10 +811,11 @@ def page(calibration: TrainingCalibration, report: Report, further: Sequence[tup
         "source says that their speed includes warm-up are judged by their memory alone.\n\n"
         f"{report.markdown()}\n\n## Intervals\n\n"
         "Half widths of 90 % intervals, by how far a job is from all measured runs: the 90th percentile of the errors "
-        "of held-out runs that were as far, every source weighing alike. Of speeds, *measured*: GPU and framework "
-        "were measured; *transferred*: another GPU of the chip's family, and the framework; *extrapolated*: either of "
-        "the two; *far*: neither, or no GPU of the vendor. Of peaks, *measured*: the framework; *transferred*: another "
-        "of its kernels; *extrapolated*: neither; *far*: no GPU of the vendor, which nobody measured here. Beside its "
+        "of held-out runs that were as far, every source weighing alike, and of adapters no less than the 85th of "
+        "each split of ten runs and more. Of speeds, *measured*: GPU and framework were measured; *transferred*: "
+        "another GPU of the chip's family, and the framework; *extrapolated*: either of the two; *far*: neither, or no "
+        "GPU of the vendor. Of peaks, *measured*: the framework; *transferred*: another of its kernels; "
+        "*extrapolated*: neither; *far*: no GPU of the vendor, which nobody measured here. Beside its "
         f"share a peak is uncertain by {calibration.widths.memory_bytes / 1e9:.1f} GB: with them 90 % of tiny models "
         "lie inside whose source is left out.\n\n"
         "| evidence | tokens/s, dense | adapters on one GPU | experts | peak memory |\n"
