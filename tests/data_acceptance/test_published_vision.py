@@ -38,9 +38,9 @@ def traced(workload: Configuration) -> Trace:
 
 
 @cache
-def estimate(precision: Precision, task: str, gpu: str) -> LatencyEstimate:
+def estimate(precision: Precision, task: str, gpu: str, torch: tuple[int, int] = (2, 6)) -> LatencyEstimate:
     training = Training(optimizer=Optimizer.MOMENTUM) if task == "train" else None
-    workload = Workload(precision=precision, torch_version=(2, 6), training=training, host=Host.DESKTOP)
+    workload = Workload(precision=precision, torch_version=torch, training=training, host=Host.DESKTOP)
     recording = traced(workload.configuration).recording(workload.configuration)
     step = ExecutedStep.of(recording, workload, calibration=load_calibration())
     (row,) = estimate_latencies(step, gpus=[load_gpus()[gpu]], batches=[256])
@@ -64,3 +64,13 @@ def test_most_published_speeds_lie_inside_the_interval() -> None:
         if (each := estimate(precision, task, gpu).latency_s)
     ]
     assert sum(inside) >= FEWEST_INSIDE
+
+
+def test_a_release_older_than_a_chip_makes_its_interval_wider_and_no_other_chips() -> None:
+    def high(gpu: str, torch: tuple[int, int]) -> float:
+        time_s = estimate(Precision.FP16, "train", gpu, torch).latency_s
+        return time_s.high / time_s.expected
+
+    assert high("rtx-5090", (2, 5)) > 1.15 * high("rtx-5090", (2, 6))
+    assert high("rtx-4090", (2, 5)) <= high("rtx-4090", (2, 6))
+    assert any("before 2.6" in note for note in estimate(Precision.FP16, "train", "rtx-5090", (2, 5)).notes)

@@ -59,6 +59,12 @@ class SoftwareSupport:
     dtypes: Mapping[str, DtypeGap] = field(default_factory=dict)
     operators: Mapping[str, OperatorHome] = field(default_factory=dict)
     emulated: Mapping[str, Emulated] = field(default_factory=dict)
+    first_torch: Mapping[str, str] = field(default_factory=dict)
+
+    def built_since(self, gpu: GpuSpec, torch_version: tuple[int, int]) -> str | None:
+        """Return the first PyTorch with kernels built for a device, if a release is older: it runs translated ones."""
+        found = (first for family, first in self.first_torch.items() if _is_of(gpu, family))
+        return next((first for first in found if torch_version < tuple(map(int, first.split(".")))), None)
 
     def problem(self, gpu: GpuSpec, framework: Framework, precision: Precision) -> tuple[str, str] | None:
         """Return why a framework does not run a number format on a device, and what is lacking in a few words.

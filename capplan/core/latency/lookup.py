@@ -393,6 +393,8 @@ def _sides(calibration: Calibration, cell: IntervalWidth, gpu: GpuSpec, workload
         squares += _between(calibration, cell, gpu) ** 2
         squares += unseen_half_width(calibration, gpu) ** 2
     squares += _between_versions(calibration, workload) ** 2
+    if calibration.laws.software.built_since(gpu, workload.torch_version):
+        squares += calibration.laws.unseen_libraries_half_width**2
     emulated = calibration.laws.software.emulation(gpu, workload.framework, workload.precision)
     squares += emulated.half_width**2 if emulated else 0.0
     if calibration.serves != workload_kind(workload) or cell.rows < _FEW_ROWS:
@@ -480,6 +482,8 @@ def _borrowed(calibration: Calibration | None, gpu: GpuSpec, workload: Workload)
     if emulated:
         word = workload.precision.arithmetic
         notes.append(f"{gpu.id} has no {word} instructions: products run in fp32 on converted operands{WIDER}")
+    if first := calibration.laws.software.built_since(gpu, workload.torch_version):
+        notes.append(f"PyTorch before {first} has no kernels built for {gpu.id}, and may not run there{WIDER}")
     if (version := timed_release(calibration, workload)) is not None:
         notes.append(f"torch {torch_key(workload.torch_version)} taken as {version}{WIDER}")
     host = measured_host(calibration, workload)

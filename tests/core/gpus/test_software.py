@@ -150,3 +150,12 @@ def test_two_thousand_random_questions_find_no_pair_that_its_maker_does_not_offe
         assert {rejection.gpu.id for rejection in plan.rejections} == {gpu.id for gpu in gpus} - answered
     assert answers + refusals == 2000
     assert min(answers, refusals) > 400
+
+
+def test_kernels_for_blackwell_are_built_since_the_release_whose_notes_name_it() -> None:
+    """pytorch.org/blog/pytorch-2-7 of 2025-04-23, and NVIDIA's container 25.01 of PyTorch 2.6 before it."""
+    software = load_rate_laws().software
+    for gpu in ("b200-sxm-180gb", "rtx-5090"):
+        assert software.built_since(load_gpus()[gpu], (2, 5)) == "2.6"
+        assert software.built_since(load_gpus()[gpu], (2, 6)) is None
+    assert software.built_since(load_gpus()["h100-sxm5-80gb"], (1, 13)) is None
