@@ -173,7 +173,7 @@ _WEAK = """\
   and LSTMs (sequencer) are 0.8 to 0.9, gated layers (gmlp) 1.2 of it.
 - Steps in bf16 without autocast, compiled, are up to 1.7 times slower than with it where channels are few and uneven
   (hrnet, dla46_c) and 1.2 times in ResNet-18: such convolutions have a law (`slow_convolutions` in rates.yaml), known
-  of one GPU. The tables above were made before it, and before groups of two and three channels had a class.
+  of one GPU. The tables of eager steps were made before groups of two and three channels had a class.
 - V100 under AMP and channels-last: three models' curves under torch 1.9 are all that is known, see the tables above.
   MI250 stands alone for its vendor's libraries in 16 bits: left out, nothing tells that they reach 0.7 of the rate that
   the others lead one to expect, and a GPU whose architecture has no timed relative gets a wider interval for it.

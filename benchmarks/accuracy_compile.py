@@ -65,11 +65,11 @@ What is known to be wrong:
   on the same GPU. Constants that never saw 2.4 cannot know it: where that GPU is held out, its rows of 2.4 come out too
   slow.
 * Convolutions of volumes in 16 bits under torch 2.9, which PyTorch runs without cuDNN: lambda layers.
-* Groups of two and three channels in channels-last have no fast kernel (`conv grouped narrow nhwc`, a guess after rows
-  of three GPUs that the next fit will learn). On the newest architecture senet154 and dpn92 still come out too fast.
+* Groups of two and three channels in channels-last have no fast kernel (`conv grouped narrow nhwc`, which few families
+  tell).
 * What convolutions of few or uneven channels take in 16 bits without autocast (`slow_convolutions` in rates.yaml, by
-  `benchmarks/host_laws.py`) is known of one GPU in bf16: hrnet, res2net, dla, every first layer of 7x7 pixels. The
-  tables above were made before it.
+  `benchmarks/host_laws.py`) is known of one GPU in bf16: hrnet, res2net, dla, every first layer of 7x7 pixels.
+  Where the families that tell it are left out, ghostnet, repghostnet and tresnet come out 1.4 to 1.7 times too slow.
 * Instructions of activations are fitted on cards of 60 to 90 fp32 FLOP per byte of bandwidth. Data-centre cards have 10
   to 20: there compiled chains with GELU or SiLU may be estimated too slow. No compiled row of such a card was at hand.
 * Small batches and CUDA graphs (`compile-graphs`) were not measured. What a kernel takes beyond its work is fitted at
