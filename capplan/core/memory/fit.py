@@ -93,7 +93,7 @@ def largest_certain_batch(model: MemoryModel, *, gpu: GpuSpec | None, available_
     found = largest_fitting_batch(model, gpu=gpu, available_bytes=available_bytes.low, end=End.HIGH)
     if model.recording.exact_batch is not None:
         return found
-    while found > 1:
+    while found:
         total = model.total_bytes(batch=found, gpu=gpu, available_bytes=available_bytes.expected)
         if fit_status(total, available_bytes=available_bytes) is FitStatus.FITS:
             break

@@ -74,6 +74,12 @@ def test_a_plan_refuses_runs_that_do_not_name_their_deployment(run, tmp_path):
     assert "does not name its model and GPU" in refused.stderr
 
 
+def test_what_is_asked_does_not_fit_in_the_table_of_choices_either(run):
+    said = run("llm", "memory", "llama-3.1-70b-instruct", "--gpu", "t4").stdout  # 140 GB of weights on 16 GB
+    [asked] = [line for line in said.splitlines() if line.startswith("as asked")]
+    assert "does not fit" in asked
+
+
 def test_adapters_take_memory_and_time(run):
     asked = ("llama-3.1-8b-instruct", "--gpu", "h100-sxm5-80gb")
     said = run("llm", "memory", *asked, "--adapters", "20", "--lora-rank", "16").stdout

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from capplan.core.gpus.spec import GpuSpec, Segment
 from capplan.core.memory.allocator import replay
-from capplan.core.memory.fit import largest_fitting_batch, usable_memory
+from capplan.core.memory.fit import largest_certain_batch, largest_fitting_batch, usable_memory
 from capplan.core.memory.index_limit import index_limit_batch
 from capplan.core.memory.model import MemoryModel
 from capplan.core.memory.schedule import live_curve
@@ -114,6 +114,19 @@ def test_closed_form_is_the_peak_at_every_batch(sizes, fixed, batch):
     curve = live_curve(recording)
     assert curve.peak_bytes(batch) == summed
     assert max(term.at(batch) for term in curve.peak_terms()) == summed
+
+
+def test_a_batch_of_one_is_certain_only_where_the_upper_end_of_its_need_fits() -> None:
+    trace = chain(7 * MIB, 13 * MIB, 9 * MIB, 30 * MIB, weight_bytes=8 * MIB)
+    model = MemoryModel(trace=trace, workload=Workload(), calibration=UNCALIBRATED)
+    found = set()
+    for mib in range(1080, 1160):
+        available = Interval(low=0.97 * mib * MIB, expected=mib * MIB, high=mib * MIB)
+        certain = largest_certain_batch(model, gpu=gpu(), available_bytes=available)
+        need = model.total_bytes(batch=max(1, certain), gpu=gpu(), available_bytes=available.expected)
+        assert (certain > 0) == (need.high <= available.low)
+        found.add(certain)
+    assert found >= {0, 1}
 
 
 @given(st.lists(st.integers(1, 40 * MIB), min_size=2, max_size=8), st.integers(600, 4000))

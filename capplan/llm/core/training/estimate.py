@@ -137,14 +137,18 @@ _OWN_WIDTH = 1.06
 """Half width of intervals after an own run of the same job: steps of one job differ by 2 to 6 % from run to run."""
 
 
+def usable_bytes(job: TrainingJob, gpu: GpuSpec) -> float:
+    """Return what training may take; an engine beside it keeps its share of what CUDA reports, as vLLM does. [bytes]"""
+    return gpu.expected_usable_bytes * (1.0 - job.rollout_fraction)
+
+
 def answer_training_memory(
     job: TrainingJob, gpu: GpuSpec, calibration: TrainingCalibration, *, own: OwnRun = NO_RUN
 ) -> TrainingMemoryAnswer:
     check_job(job)
     outlook = estimate_memory(job, calibration.memory)
     evidence = calibration.memory_evidence(gpu=gpu, framework=job.framework)
-    usable = gpu.expected_usable_bytes
-    usable -= job.rollout_fraction * gpu.memory_bytes
+    usable = usable_bytes(job, gpu)
     peak = calibration.widths.around_peak(outlook.peak(MemoryScope.DEVICE), evidence)
     probability = calibration.fit_probability(peak.expected, usable_bytes=usable, evidence=evidence)
     if own.peak_bytes:
@@ -172,7 +176,7 @@ def usual_recompute(job: TrainingJob, gpu: GpuSpec, calibration: TrainingCalibra
         return replace(job, recompute=Recompute.FULL)
     if job.framework.recomputes_operators and Recompute.OPERATORS in choices:
         choices = choices[choices.index(Recompute.OPERATORS) :]
-    usable = gpu.expected_usable_bytes - job.rollout_fraction * gpu.memory_bytes
+    usable = usable_bytes(job, gpu)
     for choice in choices:
         found = replace(job, recompute=choice)
         if estimate_memory(found, calibration.memory).peak(MemoryScope.DEVICE) <= usable:

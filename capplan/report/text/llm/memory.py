@@ -91,7 +91,7 @@ def _choices(answer: MemoryAnswer) -> list[MemoryAlternative]:
     """Return what is asked for as one choice among its alternatives."""
     stage = answer.stage
     asked = MemoryAlternative(
-        change="as asked", fits=True, kv_tokens=answer.kv_tokens, sequences=answer.sequences,
+        change="as asked", fits=answer.fits, kv_tokens=answer.kv_tokens, sequences=answer.sequences,
         weight_bytes=stage.weight_bytes, pool_bytes=max(0.0, stage.pool_bytes),
     )  # fmt: skip
     return [asked, *answer.alternatives]

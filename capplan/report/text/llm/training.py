@@ -63,7 +63,7 @@ def training_memory_sections(answer: TrainingMemoryAnswer, *, is_verdict_only: b
         f"Loading takes {format_bytes(outlook.load)} of a GPU and about {format_bytes(outlook.load_host)} of its host."
     ]
     if answer.job.rollout_fraction:
-        kept = answer.job.rollout_fraction * answer.gpu.memory_bytes
+        kept = answer.gpu.expected_usable_bytes - answer.usable_bytes
         notes.append(f"The engine that generates samples keeps {format_bytes(kept)} of each GPU (⟨rollout-memory⟩).")
     if outlook.host:
         notes.append(f"Offloading takes {format_bytes(outlook.host)} of each server's memory.")

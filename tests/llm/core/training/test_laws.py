@@ -42,7 +42,7 @@ from capplan.llm.read.catalogue import find_in_catalogue
 from capplan.specs.fitted import load_power_law
 from capplan.specs.rate_laws import load_rate_laws
 from tests.llm.core.fleet.fits import rented
-from tests.llm.core.training.training_cases import CALIBRATION, MACHINE, MEMORY, SPEC, TIME, launched
+from tests.llm.core.training.training_cases import CALIBRATION, GIB, MACHINE, MEMORY, SPEC, TIME, launched
 
 
 def model(name: str = "llama-3-8b-instruct") -> Architecture:
@@ -263,6 +263,16 @@ def test_an_own_run_narrows_the_interval() -> None:
     plain = answer_training_memory(job(), SPEC, CALIBRATION)
     assert own.peak.high / own.peak.low < plain.peak.high / plain.peak.low
     assert own.peak.expected > 50 * 2**30  # the driver's context stands beside what the allocator reserved
+
+
+def test_an_engine_beside_training_takes_its_share_of_what_cuda_reports() -> None:
+    # a card of 24 GiB whose driver reports 22: a share of 0.95 is 20.9 GiB of it, which leaves 1.1 GiB to training
+    card = replace(SPEC, memory_bytes=24 * GIB, usable_bytes=22 * GIB)
+    asked = job(objective=Objective.GRPO, completion_tokens=512, rollout_fraction=0.95)
+    for own in (OwnRun(), OwnRun(peak_bytes=10.0 * GIB)):
+        answer = answer_training_memory(asked, card, CALIBRATION, own=own)
+        assert answer.usable_bytes == pytest.approx(1.1 * GIB)
+        assert answer.fit_probability < 0.05
 
 
 def test_more_tokens_take_more_days_and_more_failures_cost_more() -> None:
