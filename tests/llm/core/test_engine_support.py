@@ -5,7 +5,7 @@ import pytest
 from capplan.core.engine_names import Engine
 from capplan.errors import UsageError
 from capplan.llm.core.deployment import NamedDeployment, build_deployment
-from capplan.llm.core.memory_answer import StatedDeployment, answer_memory
+from capplan.llm.core.memory_answer import StatedDeployment, answer_memory, held_memory
 from capplan.llm.core.sharding import Sharding
 from capplan.llm.core.timing.work import Arithmetic
 from capplan.llm.read.calibrations import load_engine_support, load_llm_memory
@@ -180,3 +180,15 @@ def test_the_memory_of_a_deployment_that_does_not_run_is_refused() -> None:
     request = StatedDeployment(model=find_model("llama-3.1-8b-instruct"), gpu=GPUS.find("apple-m4-max"))
     with pytest.raises(UsageError, match=r"vllm does not run on apple-m4-max \(Apple's GPUs\); use llama.cpp."):
         answer_memory(request, load_llm_memory())
+
+
+def test_tensorrt_llm_keeps_every_token_of_layers_with_windows() -> None:
+    # KVCacheManager of resource_manager.py: "Use max_seq_len as default max_attention_window", where vLLM frees blocks
+    def tokens(engine: Engine) -> float:
+        gpu = GPUS.find("h100-sxm5-80gb")
+        stated = StatedDeployment(model=find_model("gpt-oss-20b"), gpu=gpu, engine=engine, pool_bytes=40e9, kv="bf16")
+        return held_memory(stated, load_llm_memory()).sequences(100_000)
+
+    # 24 layers of 8 heads with keys and values of 64 in 16 bits; half of the layers have windows of 128 tokens
+    assert tokens(Engine.TRTLLM) == 40e9 // (24 * 8 * 2 * 64 * 2 * 100_000)
+    assert tokens(Engine.VLLM) == pytest.approx(2 * tokens(Engine.TRTLLM), abs=1)
