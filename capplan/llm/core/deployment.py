@@ -95,7 +95,8 @@ class ServingDeployment:
     `sequences_that_fit` returns how many sequences of a length fit in one replica's memory, 0 where the weights do not.
     `drafter` are the kernels of a model or head that drafts, None for none. `stage` is the memory of the tightest GPU,
     `relatives` the ids of models that have the same layers. `notes` say what is to be known of the engine and the
-    format on this GPU; `is_official` is False where community builds alone run.
+    format on this GPU; `is_official` is False where community builds alone run. A rank computes at most `step_tokens`
+    in a step by the settings and defaults that memory is divided by; None for the newest release's.
     """
 
     words: NamedDeployment
@@ -112,6 +113,7 @@ class ServingDeployment:
     relatives: frozenset[str] = frozenset()
     notes: tuple[str, ...] = ()
     is_official: bool = True
+    step_tokens: int | None = None
 
     @property
     def kind(self) -> ModelKind:
@@ -135,6 +137,7 @@ class ServingDeployment:
     def service(
         self, constants: Constants, *, flags: SchedulerFlags = DEFAULT_FLAGS, time_factor: float = 1.0
     ) -> ServedDeployment:
+        flags = replace(flags, token_budget=flags.token_budget or self.step_tokens)
         return ServedDeployment(
             kernels=self.kernels, machine=self.machine, engine=self.engine, constants=constants, flags=flags,
             time_factor=time_factor, drafter=self.drafter,
@@ -214,6 +217,7 @@ def build_deployment(
             *ngram_notes(memory),
         ),
         is_official=constants.support.is_official(gpu, engine),
+        step_tokens=memory.deployment.batched_tokens,
     )
 
 

@@ -168,5 +168,5 @@ def case_of_run(run: MeasuredRun, deployment: ServingDeployment) -> ServingCase:
         clients=run.clients or 1.0,
         rate_per_s=run.rate_per_s or 0.0,
         replicas=run.replicas,
-        flags=SchedulerFlags(receive_interval=run.receive_interval),
+        flags=SchedulerFlags(receive_interval=run.receive_interval, token_budget=deployment.step_tokens),
     )

@@ -238,7 +238,7 @@ class _Point:
 
 def _lone_steps(item: Observation) -> _Point:
     case = item.case
-    rules = scheduling_on(case.engine, case.machine, data=case.kernels.data_parallel)
+    rules = scheduling_on(case.engine, case.machine, data=case.kernels.data_parallel, flags=case.flags)
     requests = Requests(input_len=case.demand.input_len, output_len=1.0, batch=1.0, token_budget=rules.token_budget)
     pipeline = case.kernels.pipeline_parallel
     return _Point(case, lone_prefill(requests, pipeline=pipeline, fills_pipeline=rules.fills_pipeline))
@@ -247,7 +247,7 @@ def _lone_steps(item: Observation) -> _Point:
 def _two_steps(item: Observation) -> _Point:
     """Return the steps of an answer; of a time to the first token in a loop, those of its time between tokens."""
     case, kernels = item.case, item.case.kernels
-    rules = scheduling_on(case.engine, case.machine, data=kernels.data_parallel)
+    rules = scheduling_on(case.engine, case.machine, data=kernels.data_parallel, flags=case.flags)
     demand, data, stages = case.demand, item.case.kernels.data_parallel, item.case.kernels.pipeline_parallel
     running = max(1.0, min(demand.capacity, rules.most_sequences * data))
     if case.serving is Serving.OPEN_LOAD:  # as many requests run as come while one answer is made
@@ -370,7 +370,9 @@ def _jacobian(steps: StepTable, points: _Points, vector: FloatArray, layout: Con
 
 
 def _service(case: ServingCase, constants: Constants) -> ServedDeployment:
-    return ServedDeployment(kernels=case.kernels, machine=case.machine, engine=case.engine, constants=constants)
+    return ServedDeployment(
+        kernels=case.kernels, machine=case.machine, engine=case.engine, constants=constants, flags=case.flags
+    )
 
 
 def _waiting_moved(table: Tabulated, base: FullFit, vector: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -38,7 +38,7 @@ class ServedDeployment:
     @property
     def scheduling(self) -> Scheduling:
         ranks = self.kernels.data_parallel
-        return self.flags.applied_to(scheduling_on(self.engine, self.machine, data=ranks), data=ranks)
+        return scheduling_on(self.engine, self.machine, data=ranks, flags=self.flags)
 
     def step(self, load: Load) -> StepTime:
         layout = self.constants.layout

@@ -89,13 +89,13 @@ SCHEDULING: Mapping[str, Scheduling] = {
 those of any GPU. TensorRT-LLM keeps room for whole answers (GUARANTEED_NO_EVICT)."""
 
 
-def scheduling_on(engine: str, machine: Machine, *, data: int) -> Scheduling:
+def scheduling_on(engine: str, machine: Machine, *, data: int, flags: SchedulerFlags = DEFAULT_FLAGS) -> Scheduling:
     rules, known = SCHEDULING[engine], find_engine(engine.partition(" ")[0])
     tokens = step_tokens(known, machine.id, total_bytes=machine.memory_bytes, data=data)
     if known is Engine.VLLM:
         _, sequences = vllm_step_limits(machine.id, total_bytes=machine.memory_bytes)
         rules = replace(rules, most_sequences=sequences)
-    return replace(rules, token_budget=tokens)
+    return flags.applied_to(replace(rules, token_budget=tokens), data=data)
 
 
 def engine_variant(engine: str, version: tuple[int, ...] | None) -> str:

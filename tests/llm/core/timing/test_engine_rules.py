@@ -4,8 +4,14 @@ from dataclasses import replace
 
 import pytest
 
+from capplan.app.deployments import Deployments
+from capplan.llm.core.deployment import NamedDeployment
+from capplan.llm.core.sharding import Sharding
+from capplan.llm.core.timing.constants import constants_of
 from capplan.llm.core.timing.engine_rules import SCHEDULING, SchedulerFlags, scheduling_on
 from capplan.llm.core.timing.machine import Machine, machine_of
+from capplan.llm.read.calibrations import load_time_calibration
+from capplan.specs import load_gpus
 from tests.llm.core.timing.test_step_time import H100
 
 
@@ -33,6 +39,19 @@ def test_vllm_fills_steps_of_small_gpus_and_of_the_a100_with_less(gpu_id, gib, t
 def test_sglang_cuts_prompts_by_the_memory_of_a_gpu_and_divides_that_among_ranks(gib, data, tokens):
     # _handle_gpu_memory_settings and _handle_data_parallelism in server_args.py
     assert scheduling_on("sglang", machine("any", gib), data=data).token_budget == tokens
+
+
+@pytest.mark.parametrize(("version", "gpu", "tokens"), [
+    ("0.5.12", "rtx-4090", 2048), ("0.5.20", "rtx-4090", 4096), ("", "rtx-4090", 4096), ("0.5.20", "l40s", 4096),
+    ("0.5.20", "rtx-4080", 2048),
+])  # fmt: skip
+def test_steps_are_timed_as_large_as_memory_is_divided_for(version, gpu, tokens):
+    # sglang#37898, in 0.5.20: --chunked-prefill-size 4096 on cards of 20 to 35 GiB
+    words = NamedDeployment(
+        model="qwen3-8b", gpu=gpu, engine="sglang", weights="fp8", version=version, sharding=Sharding()
+    )
+    service = Deployments(load_gpus()).find(words).service(constants_of(load_time_calibration()))
+    assert service.scheduling.token_budget == tokens
 
 
 def test_tensorrt_llm_and_llama_cpp_take_one_number_on_every_gpu():
