@@ -180,12 +180,17 @@ class ServingMemory:
 
 
 def ngram_notes(memory: ServingMemory) -> tuple[str, ...]:
-    """Return what tables of n-grams ask of a replica's hosts; nothing where they lie on the GPUs."""
+    """Return what tables of n-grams ask of a replica's hosts; nothing where they lie on the GPUs.
+
+    Ranks of attention data parallelism are taken to share one table, which no source states.
+    """
     sharding = memory.deployment.sharding
     held = sum(stage.host_bytes for stage in memory.stages) * sharding.tensor
     if sharding.offload is not None or not held:
         return ()
     size = f"{held / 2**30:.0f} GiB of pinned memory"
+    if sharding.data > 1:
+        size += f" (if its {sharding.data} ranks share one table, which is assumed)"
     return (f"the host needs {size} for tables of n-grams, of which a token reads a few rows, which is not timed",)
 
 

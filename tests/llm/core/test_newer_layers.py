@@ -8,6 +8,7 @@ from capplan.llm.core.layers import Attention, CompressedAttention, GatedDeltaNe
 from capplan.llm.core.memory_answer import default_kv
 from capplan.llm.core.sharding import Sharding
 from capplan.llm.core.tensors import count_active_parameters, count_parameters
+from capplan.llm.core.timing.stage_kernels import Formats, stage_kernels
 from capplan.llm.core.training.flops import attention_flops_per_token
 from capplan.llm.read.catalogue import find_in_catalogue
 from capplan.specs import load_gpus
@@ -173,3 +174,13 @@ def test_sglang_gives_states_nine_parts_to_ten_of_the_tokens():
     assert pool.tokens(pool_bytes) == int(pool_bytes / 1.9 / (12 * 2 * 2 * 256 * 2))
     states = pool_bytes * 0.9 / 1.9 / (36 * (32 * 128 * 128 * 4 + 8192 * 3 * 2))
     assert pool.sequences(pool_bytes, 1024) == int(states) // 5
+
+
+def test_four_tokens_of_qwen3_8_flash_next_are_scored_by_one_key_of_the_index():
+    """Queries score mean keys of blocks of four tokens (Qwen4ExpTextQSAIndexer); SGLang's "pending index-key ring"."""
+    formats = Formats(
+        quantisation=find_in_catalogue("qwen3.8-flash-next").own_quantisation, cache_bytes=2.0, units=frozenset()
+    )
+    kernels = stage_kernels(model("qwen3.8-flash-next"), sharding=Sharding(), formats=formats)
+    (kernel,) = {(item.index_flops, item.index_bytes, item.count) for item in kernels.attentions}
+    assert kernel == (2 * 4 * 128 / 4, 128 * 2 / 4, 12)

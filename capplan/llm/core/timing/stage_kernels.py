@@ -217,7 +217,7 @@ class _Lister:
                 chunked=mixer.chunked,
                 selected=float(indexer.top_k) if indexer else 1e12,
                 index_flops=2.0 * indexer.heads * indexer.head_dim / indexer.pool if indexer else 0.0,
-                index_bytes=indexer.head_dim * cached if indexer else 0.0,
+                index_bytes=indexer.head_dim * cached / indexer.pool if indexer else 0.0,
             )
         if isinstance(mixer, LatentAttention):
             queries, indexer = mixer.query_heads / tensor, mixer.indexer
