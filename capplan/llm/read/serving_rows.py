@@ -79,6 +79,8 @@ def parse_run(row: Mapping[str, str], *, file: str, line: int) -> MeasuredRun:
     serving = _serving(row, clients=clients, rate_per_s=rate_per_s)
     energy = measured_energy({name: _number(row, name) for name in METER_COLUMNS}, task=row.get("task", ""))
     values = _values(row) if energy is None or energy.is_timed else {}
+    if serving is Serving.CLOSED_LOOP and clients and _counts_decoding_alone(values, clients, row):
+        del values[Metric.OUTPUT_TOKENS_PER_S]
     if not values and energy is None:
         raise UnreadableRowError("nothing was measured: ttft_ms, tpot_ms and output_tokens_per_s are empty")
     noted = _POWER_LIMIT.search(row.get("note", ""))
@@ -285,6 +287,20 @@ def _values(row: Mapping[str, str]) -> dict[Metric, float]:
     return found
 
 
+def _counts_decoding_alone(values: Mapping[Metric, float], clients: float, row: Mapping[str, str]) -> bool:
+    """Return True if clients that wait for answers cannot get so many tokens per second, by the times of the same row.
+
+    By Little's law they get clients · answer ÷ (TTFT + (answer − 1) · TPOT). A rate a tenth above that leaves the
+    prompts out, as tools that print the speed of decoding do.
+    """
+    if len(values) < len(Metric):
+        return False
+    answer = _positive(row, "output_len")
+    whole_s = values[Metric.TTFT] + (answer - 1.0) * values[Metric.TPOT]
+    return values[Metric.OUTPUT_TOKENS_PER_S] * whole_s > _MOST_ABOVE * clients * answer
+
+
+_MOST_ABOVE = 1.1
 _TENSORRT_LLM = "TensorRT-LLM docs"
 _TENSORRT_LLM_REQUESTS: dict[tuple[float, float], float] = {
     (128, 128): 30_000, (128, 2048): 3_000, (128, 4096): 1_500, (500, 2000): 3_000, (1000, 1000): 3_000,

@@ -38,6 +38,17 @@ def test_a_closed_loop_is_read_with_its_units_and_mean_lengths(tmp_path: Path) -
     assert run.values == {Metric.TTFT: pytest.approx(0.12), Metric.TPOT: pytest.approx(0.0085)}
 
 
+@pytest.mark.parametrize(("ttft_ms", "tokens_per_s", "is_kept"), [(100, 90, True), (9000, 74, False)])
+def test_a_rate_that_waiting_clients_cannot_get_is_that_of_decoding_alone(
+    tmp_path: Path, ttft_ms: int, tokens_per_s: int, is_kept: bool
+) -> None:
+    # by Little's law one client gets 256 ÷ (0.1 + 255 · 0.0105) = 92 tokens/s, and 22 where its prompts take 9 s
+    row = f"qwen3-32b,h100,8,2,,,,vllm,0.12,fp8,fp8,8192,256,,1,,online,{ttft_ms},10.5,,{tokens_per_s},A"
+    (run,) = read(tmp_path, row).runs
+    assert (Metric.OUTPUT_TOKENS_PER_S in run.values) is is_kept
+    assert {Metric.TTFT, Metric.TPOT} <= set(run.values)
+
+
 def test_the_requests_of_an_offline_run_are_those_stated_or_those_of_its_source(tmp_path: Path) -> None:
     head = "model,gpu,engine,input_len,output_len,serving,output_tokens_per_s,source,requests"
     rows = (
