@@ -20,9 +20,7 @@ from pathlib import Path
 
 FOLDER = Path(__file__).parent
 README = FOLDER.parent / "README.md"
-DOCS = FOLDER.parent / "docs"
-TUTORIALS = [DOCS / "screen.md", *sorted((DOCS / "tutorials").glob("*.md"))]
-"""The tutorials, and the page that explains the screens."""
+TUTORIALS = sorted((FOLDER.parent / "docs" / "tutorials").glob("*.md"))
 EXAMPLE = re.compile(
     r"(?<=<!-- example -->\n```text\n)\$ (?P<command>capplan [^\n]+)\n(?P<output>.*?)(?=```)", re.DOTALL
 )

@@ -83,6 +83,10 @@ def learn(runs: Sequence[LearntRun], table: Tabulated, fit: FullFit, *, name: st
     return replace(known_by(runs, calibration), kernel_factors=calibration.kernel_factors)
 
 
+def _line(run: LearntRun) -> str:
+    return vendor_name(run.vendor, run.architecture, run.engine)
+
+
 def known_by(runs: Sequence[LearntRun], calibration: LlmCalibration) -> LlmCalibration:
     """Return a calibration that says what some runs measured.
 
@@ -104,7 +108,7 @@ def known_by(runs: Sequence[LearntRun], calibration: LlmCalibration) -> LlmCalib
         measured_pairs=frozenset(pair_name(run.model, run.engine) for run in runs),
         measured_engines=frozenset(run.engine for run in runs if run.observation.case.clients > 1),
         measured_segments=frozenset(run.segment for run in runs if run.segment),
-        measured_vendors=frozenset(vendor_name(run.vendor, run.architecture, run.engine) for run in runs),
+        measured_vendors=frozenset(map(_line, runs)),
         measured_releases={name: (min(found)[1], max(found)[1]) for name, found in sorted(releases.items())},
         single_streams=PRIOR.single_streams,
         kernel_factors=dict.fromkeys(kernels, 1.0),
@@ -171,7 +175,11 @@ def older_than(engine: str, release: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class HeldOut:
-    """Runs that were predicted without their group: their places, logarithms of predicted ÷ measured, and evidence."""
+    """Runs that were predicted without their group: their places, logarithms of predicted ÷ measured, and evidence.
+
+    `group` names the runs that are judged by widths which are learnt without them. Vendors are too few to learn the
+    width of one from the others, so that it is their lines of GPUs with one generation of an engine.
+    """
 
     rows: IntArray
     errors: FloatArray
@@ -215,7 +223,8 @@ def hold_out(runs: Sequence[LearntRun], table: Tabulated, fit: FullFit, *, split
         errors = np.log(table.predict(fit, table.fit(fit, kept))) - observed
         known = known_by([run for run, is_kept in zip(runs, kept, strict=True) if is_kept], PRIOR)
         evidence = tuple(evidence_of_run(runs[row], known) for row in members)
-        parts.append(HeldOut(np.array(members), errors[members], evidence, np.full(len(members), group)))
+        part = [_line(runs[row]) if split == "vendor" else group for row in members]
+        parts.append(HeldOut(np.array(members), errors[members], evidence, np.array(part)))
     parts = parts or [HeldOut(np.zeros(0, dtype=np.int64), np.zeros(0), (), np.zeros(0, dtype=str))]
     return HeldOut(
         np.concatenate([part.rows for part in parts]),
@@ -273,9 +282,9 @@ class WidthRows:
 
         The squared logarithm of a half-width is that of a deployment whose model, GPU and engine were measured in other
         settings, by metric, kind of model and generation of the engine, and what each novelty adds, by metric and kind.
-        The former is learnt where a fifth of the deployments, a publisher or a year was left out, the latter are chosen
-        together, so that the quantile loss at 90 % over the rows of all splits is least, where every split weighs the
-        same and the rows of one deployment count as in the fit.
+        The former is learnt where a publisher or a year was left out, the latter are chosen together, so that the
+        quantile loss at 90 % over the rows of all splits is least, where every split weighs the same and the rows of
+        one deployment count as in the fit.
         """
         known = kept & np.isin(self.split, _STILL_KNOWN) & self.is_known
         same = _half_widths(np.abs(self.errors[known]), self.labels.at(self.rows[known]))
@@ -347,8 +356,9 @@ _SIDES = 1.0, 2.0
 """Half-widths within which the ends of an interval lie, however the errors lean."""
 _CANDIDATES = np.array([0.0, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.65, 0.8, 1.0, 1.3, 1.7])
 _SWEEPS = 3
-_STILL_KNOWN = ("deployment", "publisher")
-"""Splits that leave runs whose model, GPU and engine are known: a question is never of a publisher that was fitted."""
+_STILL_KNOWN = ("publisher", "year")
+"""Splits that leave runs whose model, GPU and engine are known: a question is never of a publisher that was fitted, nor
+of a year. The other runs of a fitted publisher say less: they share its hosts, clients and ways of counting."""
 _OTHER_KINDS = 0.25
 """Weight of a row of another kind of model of the same metric beside one of the kind itself."""
 

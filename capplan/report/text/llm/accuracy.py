@@ -59,12 +59,13 @@ llm-time.yaml --accuracy llm-serving.md` remakes this page together with the cal
   its section on preparing the data set; other runs are taken as endless.
 * *One run measured*: one run of each deployment (model, GPU, engine, parallelism) is known, as with `--measured`. TTFT
   is not listed.
-* Interval widths are learnt from the held-out errors of all splits together: one of measured deployments, by metric,
-  kind of model and engine, and what each novelty adds in square (model, format, GPU, generation, vendor, a newer or an
-  older release, engine, and cards in machines of their owners: GeForce, and workstation cards of other vendors than
-  NVIDIA). A run is judged by the novelties that it has where its group is left out, and by widths that are learnt
-  without its group. An end lies where a twentieth of the errors of a metric and kind is beyond it, and no
-  nearer than the half-width.
+* Interval widths are learnt from the held-out errors of all splits together: one of measured deployments whose
+  publisher or year is left out, by metric, kind of model and engine, and what each novelty adds in square (model,
+  format, GPU, generation, vendor, a newer or an older release, engine, and cards in machines of their owners: GeForce,
+  and workstation cards of other vendors than NVIDIA). A run is judged by the novelties that it has where its group is
+  left out, and by widths that are learnt without its group. Vendors are two: the constants have seen nothing of the one
+  that is left out, and the widths that judge its GPUs of one line with one engine have seen its others. An end lies
+  where a twentieth of the errors of a metric and kind is beyond it, and no nearer than the half-width.
 * The runs of one deployment share most of their errors, so that a cell of a few deployments is often inside as a whole
   or outside as a whole. No rule for widths can change that, and only larger cells say whether intervals are right.
 * Of the ML.ENERGY benchmark 57 rows, all but one on B200, are left out: their gaps between tokens are uneven (90th

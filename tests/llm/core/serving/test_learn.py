@@ -66,7 +66,7 @@ def test_a_novelty_adds_what_its_own_split_misses() -> None:
     runs = [run("a", f"a{index}") for index in range(10)]
     places = list(range(10))
     known = held(places, [0.1] * 10, ServingEvidence())
-    found = widths(runs, {"deployment": known, "gpu": held(places, [0.5] * 10, GPU)})["tpot, dense"]
+    found = widths(runs, {"publisher": known, "gpu": held(places, [0.5] * 10, GPU)})["tpot, dense"]
     assert found.same == pytest.approx(exp(0.1))
     assert found.gpu == found.vendor == pytest.approx(exp(0.5))
     assert found.model == 1.0
@@ -78,7 +78,7 @@ def test_ends_lie_where_a_twentieth_of_the_errors_is_beyond_either() -> None:
     # the shortest by 0.1, so that the upper end lies farther and the lower one at the half-width.
     runs = [run("a", f"a{index}") for index in range(100)]
     errors = [-0.6] * 5 + [-0.4] * 5 + [-0.2] * 65 + [0.1] * 25
-    found = widths(runs, {"deployment": held(range(100), errors, ServingEvidence())})["tpot, dense"]
+    found = widths(runs, {"publisher": held(range(100), errors, ServingEvidence())})["tpot, dense"]
     half = log(found.same)
     assert half == pytest.approx(np.quantile(np.abs(errors), 0.9))
     assert found.above * half == pytest.approx(0.4)
@@ -89,7 +89,7 @@ def test_what_is_farther_is_never_narrower() -> None:
     runs = [run("a", f"a{index}") for index in range(10)]
     places = list(range(10))
     splits = {
-        "deployment": held(places, [0.1] * 10, ServingEvidence()),
+        "publisher": held(places, [0.1] * 10, ServingEvidence()),
         "gpu": held(places, [0.5] * 10, GPU),
         "vendor": held(places, [0.2] * 10, VENDOR),
     }
@@ -109,7 +109,7 @@ def test_a_generation_of_an_engine_has_a_width_between_its_own_and_its_engines()
         *(run("a", f"new{index}", engine="trtllm") for index in range(9)),
         *(run("a", f"old{index}", engine="trtllm before 1.0") for index in range(9)),
     ]
-    found = widths(runs, {"deployment": held(range(18), [0.2] * 9 + [0.4] * 9, ServingEvidence())})
+    found = widths(runs, {"publisher": held(range(18), [0.2] * 9 + [0.4] * 9, ServingEvidence())})
     # The 90 % quantile of all is 0.4, so is the engine's. Nine deployments weigh 9 ÷ (9 + 3) = 0.75 of the square.
     assert found["tpot, dense, trtllm before 1.0"].same == pytest.approx(exp(0.4))
     assert found["tpot, dense, trtllm"].same == pytest.approx(exp(sqrt(0.75 * 0.04 + 0.25 * 0.16)))
@@ -119,7 +119,7 @@ def test_the_spread_within_deployments_leaves_out_what_their_runs_share() -> Non
     # Deployments off by +0.5 and −0.5, their two runs 0.1 to either side: 0.1 · √(2 ÷ 1) around a mean of two runs.
     runs = [run("a", "one"), run("a", "one"), run("a", "other"), run("a", "other")]
     errors = [0.4, 0.6, -0.4, -0.6]
-    found = widths(runs, {"deployment": held(range(4), errors, ServingEvidence())}, errors)["tpot, dense"]
+    found = widths(runs, {"publisher": held(range(4), errors, ServingEvidence())}, errors)["tpot, dense"]
     assert found.within == pytest.approx(exp(0.1 * sqrt(2)))
     assert found.same == pytest.approx(exp(0.6))
 
