@@ -177,9 +177,11 @@ def format_watts(power_w: float) -> str:
 def format_joules(energy_j: float) -> str:
     """Write an energy.
 
-    >>> format_joules(0.0719), format_joules(1.366), format_joules(9e6)
-    ('71.9 mJ', '1.37 J', '2.50 kWh')
+    >>> format_joules(0.0719), format_joules(1.366), format_joules(1.8e6), format_joules(9e6)
+    ('71.9 mJ', '1.37 J', '500 Wh', '2.50 kWh')
     """
+    if 3.6e5 <= energy_j < 3.6e6:
+        return f"{energy_j / 3.6e3:.0f} Wh"
     return _scaled(energy_j, [(3.6e9, "MWh"), (3.6e6, "kWh"), (1e3, "kJ"), (1, "J"), (1e-3, "mJ")], 3)
 
 
