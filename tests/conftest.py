@@ -111,6 +111,7 @@ def fixture_data(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         patch.setenv("CAPPLAN_CALIBRATIONS", str(FIXTURES / "calibrations"))
         patch.setenv("CAPPLAN_PRICES", str(FIXTURES / "prices"))
         patch.setenv("CAPPLAN_CACHE", str(run / "traces"))
+        patch.setenv("XDG_CACHE_HOME", str(run / "caches"))  # nothing is written into the user's
         patch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")  # nothing listens: no test asks the Hugging Face Hub
         yield
 

@@ -570,5 +570,5 @@ def _scalar(value: object) -> str:
         return f"{value:.9e}" if "e" in text else text  # YAML's numbers have digits behind a point before an exponent
     text = str(yaml.safe_dump(str(value), default_style='"', width=10**6, allow_unicode=True)).strip()
     plain = re.fullmatch(r"[A-Za-z][A-Za-z0-9_.-]*", str(value))
-    reserved = {"true", "false", "yes", "no", "on", "off", "null", "none"}
+    reserved = {"true", "false", "yes", "no", "y", "n", "on", "off", "null", "none"}
     return str(value) if plain and str(value).lower() not in reserved else text

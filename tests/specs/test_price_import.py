@@ -118,6 +118,13 @@ def test_text_that_looks_like_yaml_stays_text(tmp_path, gpus):
     assert (price.provider, price.region, price.instance) == ("a: {b}", "no", "{x: [1]}")
 
 
+@pytest.mark.parametrize("provider", ["N", "y", "No", "on", "null"])
+def test_a_seller_named_like_a_word_of_yaml_stays_text(tmp_path, gpus, provider):
+    made = import_quotes(table(tmp_path, f"l4,spot,{provider},1,2026-05-01,,,,,,,"), gpus, read_on=DAY)
+    (tmp_path / "p.yaml").write_text(*made.files.values())
+    assert [price.provider for price in load_price_file(tmp_path / "p.yaml", gpus).hourly] == [provider]
+
+
 def test_a_workbook_is_read_like_a_csv(tmp_path, gpus):
     book = Workbook()
     book.active.append(["GPU", "Term", "Vendor", "Price", "Date"])
