@@ -113,10 +113,7 @@ def truncate_path(path: str, depth: int | None) -> str:
 
 
 def _group(
-    recording: Recording,
-    batch: int,
-    key: Callable[[Op], tuple[str, str]],
-    parameters: Mapping[tuple[str, str], int],
+    recording: Recording, batch: int, key: Callable[[Op], tuple[str, str]], parameters: Mapping[tuple[str, str], int]
 ) -> tuple[CountShare, ...]:
     costs = [
         (kernel_macs(kernel, batch), kernel_flops(kernel, batch), traffic(kernel, batch).total_bytes)

@@ -167,17 +167,17 @@ def asked_backend(kernel: Kernel) -> AttentionBackend | None:
     return None if asked is None else AttentionBackend(str(asked))
 
 
-_GRADIENTS_UP_TO_192 = ((8, 6), (8, 9), (12, 0), (12, 1))
-"""Compute capabilities whose flash backward lacks the shared memory for larger heads."""
+_LARGE_GRADIENTS_SINCE: Version = (2, 4)
+"""The release from which at the latest flash's backward takes heads over 224 without dropout on all GPUs that it runs
+on; it never takes those from 193 to 224 where there is little shared memory (`sdp_utils.cpp`)."""
+
+
+def _has_little_shared_memory(capability: Version) -> bool:
+    return (8, 6) <= capability <= (8, 9) or (12, 0) <= capability <= (12, 1)
 
 
 def choose_attention(
-    kernel: Kernel,
-    *,
-    batch: int,
-    dtype: str,
-    torch_version: Version,
-    compute_capability: Version | None,
+    kernel: Kernel, *, batch: int, dtype: str, torch_version: Version, compute_capability: Version | None
 ) -> AttentionBackend:
     """Choose the kernel that would run a logical `capplan.attention` (or its backward) on CUDA.
 
@@ -192,7 +192,8 @@ def choose_attention(
         return asked
     for backend in PREFERENCE if asked is None else (asked, *PREFERENCE):
         skewed = call.is_causal and call.query_len != call.key_len
-        large = call.needs_grad and call.head_dim > 192 and capability in _GRADIENTS_UP_TO_192
+        large = call.head_dim > 192 and (call.head_dim <= 224 or torch_version < _LARGE_GRADIENTS_SINCE)
+        large = large and call.needs_grad and _has_little_shared_memory(capability)
         if backend is _FLASH and (skewed or large):
             continue
         release = _OWN_LIBRARIES if backend is asked else torch_version
@@ -229,7 +230,7 @@ def capability_class(compute_capability: Version | None) -> tuple[bool, ...]:
     """Return what the rules distinguish of a compute capability: equal classes choose equal attention kernels."""
     capability = compute_capability or (8, 0)
     admitted = (rule.capabilities[0] <= capability <= rule.capabilities[1] for rule in RULES)
-    return (*admitted, capability in _GRADIENTS_UP_TO_192)
+    return (*admitted, _has_little_shared_memory(capability))
 
 
 def attention_call(kernel: Kernel, *, batch: int, dtype: str) -> AttentionCall:

@@ -51,8 +51,13 @@ def choose(
         (MATH, {"heads": (8, 1), "capability": (9, 0), "torch": (2, 9)}),
         # top-left and bottom-right causal masks differ unless there are as many keys as queries
         (EFFICIENT, {"is_causal": True, "query": 64}),
-        # the gradient of heads over 192 wants more shared memory than consumer cards have
-        (EFFICIENT, {"head_dim": 256, "training": True, "capability": (8, 6)}),
+        # check_requires_grad_and_head_dim_gt192_constraints_on_sm86_89_or_120 of sdp_utils.cpp: heads of 193 to 224 on
+        # 8.6 to 8.9, 8.7 of Orin included, and of 12.0 and 12.1; FlashAttention 2.5.5 has the gradient of 256
+        (EFFICIENT, {"head_dim": 224, "training": True, "capability": (8, 6)}),
+        (EFFICIENT, {"head_dim": 224, "training": True, "capability": (8, 7)}),
+        (EFFICIENT, {"head_dim": 224, "training": True, "capability": (12, 1)}),
+        (FLASH, {"head_dim": 256, "training": True, "capability": (8, 6)}),
+        (EFFICIENT, {"head_dim": 256, "training": True, "capability": (8, 6), "torch": (2, 2)}),
         (FLASH, {"head_dim": 256, "training": True, "capability": (8, 0)}),
         (CUDNN, {"capability": (9, 0), "torch": (2, 9)}),
         (FLASH, {"capability": (9, 0), "torch": (2, 7)}),
