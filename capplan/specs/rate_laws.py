@@ -25,6 +25,7 @@ from capplan.core.gpus.rate_laws import (
 )
 from capplan.core.gpus.software import DtypeGap, Emulated, FrameworkRuns, OperatorHome, SoftwareSupport
 from capplan.core.latency.classes import ALL_CLASSES
+from capplan.core.quantisation.schemes import SCHEMES
 from capplan.core.records import NumberRange, RecordRules
 from capplan.core.workload import Framework
 from capplan.files import Stamp, stamp
@@ -40,20 +41,13 @@ _PARTS: Mapping[str, type] = {
     "data_parallel": DataParallelLaws,
 }  # fmt: skip
 _LAWS_NUMBERS = (
-    "serial_step_s",
-    "desktop_share",
-    "older_torch_half_width",
-    "unseen_architecture_half_width",
-    "unseen_generation_half_width",
-    "unseen_libraries_half_width",
-    "unsplit_flops",
-    "gathered_bytes",
-    "cuda_call",
+    "serial_step_s", "desktop_share", "older_torch_half_width", "unseen_architecture_half_width",
+    "unseen_generation_half_width", "unseen_libraries_half_width", "unsplit_flops", "gathered_bytes", "cuda_call",
     "block_bytes",
-)
+)  # fmt: skip
 _SINGLE_NUMBERS = ("issued_at_clock", *_LAWS_NUMBERS)
-_ISSUE, _SLOW = "issue_share", "slow_convolutions"
-SECTIONS = (*_PARTS, *_SINGLE_NUMBERS, _ISSUE, _SLOW)
+_ISSUE, _SLOW, _UNPACKING = "issue_share", "slow_convolutions", "unpacking"
+SECTIONS = (*_PARTS, *_SINGLE_NUMBERS, _ISSUE, _SLOW, _UNPACKING)
 """The keys beside `schema_version` and `origins`."""
 _OTHER = "other"
 """How the file writes the empty name, which stands for whatever has no entry of its own."""
@@ -126,6 +120,7 @@ def dump_rate_laws(laws: RateLaws, origins: tuple[LawsOrigin, ...]) -> str:
         "streaming": asdict(laws.streaming),
         _ISSUE: dict(laws.issue_share),
         _SLOW: dict(laws.slow_convolutions),
+        _UNPACKING: dict(laws.unpacking),
         **{name: getattr(laws, name) for name in _LAWS_NUMBERS},
         **{name: asdict(getattr(laws, name)) for name in ("hosts", "transfer", "quantised", "data_parallel")},
     }
@@ -156,8 +151,13 @@ class _LawReader(YamlRecordReader):
         numbers = {name: self.number(name, document.get(name), self.rules.usual_range) for name in _SINGLE_NUMBERS}
         issue = self.mapping_of(float, document.get(_ISSUE, {}), _ISSUE, NumberRange(high=1.0))
         slow = self.mapping_of(float, document.get(_SLOW, {}), _SLOW, NumberRange(low=1.0))
-        for name, found in ((_ISSUE, issue), (_SLOW, slow)):
-            self.unknown_keys(found, ALL_CLASSES, f"{name}.")
+        wide = self.mapping_of(float, document.get(_UNPACKING, {}), _UNPACKING, NumberRange(low=1.0))
+        for name, found, known in (
+            (_ISSUE, issue, ALL_CLASSES),
+            (_SLOW, slow, ALL_CLASSES),
+            (_UNPACKING, wide, SCHEMES),
+        ):
+            self.unknown_keys(found, known, f"{name}.")
         origins = self._origins(document.get("origins", []))
         self.finish({})
         sustained = SustainedLaws(
@@ -165,7 +165,7 @@ class _LawReader(YamlRecordReader):
             issued_at_clock=float(numbers["issued_at_clock"]),
         )
         laws = RateLaws(
-            sustained=sustained, issue_share=issue, slow_convolutions=slow,
+            sustained=sustained, issue_share=issue, slow_convolutions=slow, unpacking=wide,
             **{name: float(numbers[name]) for name in _LAWS_NUMBERS},  # type: ignore[arg-type]  # as in `_LAWS_NUMBERS`
             **parts,  # type: ignore[arg-type]  # each part has the type that its name has in `_PARTS`
         )  # fmt: skip

@@ -145,6 +145,7 @@ class RateLaws:
     `unsplit_flops` is the arithmetic of one output of a depthwise convolution of 2³¹ elements and more, for each
     element of an image's row. [FLOP] `slow_convolutions` says how many times as long the arithmetic of channels-last
     convolutions takes whose channels suit no fast kernel, by the name that their class has in row-major order.
+    `unpacking` is how many kernels widen a scheme's weight: the first reads the packed one, the others its wide copy.
     `gathered_bytes` is what reading one element counts as where channels-last images are written row-major. `cuda_call`
     is how many times as long a call of PyTorch takes on CUDA tensors as on those of the CPU: its allocator, streams,
     cuDNN's plans and the model's own Python. `block_bytes` is what one thread block streams at most in a clock in 16
@@ -164,6 +165,7 @@ class RateLaws:
     unseen_libraries_half_width: float
     unsplit_flops: float
     slow_convolutions: Mapping[str, float]
+    unpacking: Mapping[str, float]
     gathered_bytes: float
     cuda_call: float
     block_bytes: float
@@ -200,6 +202,7 @@ GUESSED_LAWS = RateLaws(
     unseen_libraries_half_width=0.35,
     unsplit_flops=0.05,
     slow_convolutions={"conv": 3.0, "conv stem": 2.0},
+    unpacking={},
     gathered_bytes=8.0,
     cuda_call=4.0,
     block_bytes=10.0,

@@ -24,6 +24,7 @@ from capplan.core.latency.step import ExecutedStep
 from capplan.core.numbers import BoolArray, FloatArray, IntArray
 from capplan.core.ops.attention import asked_backend
 from capplan.core.ops.flops import kernel_flops, matmul_shape, traffic
+from capplan.core.quantisation.rewrite import WIDEN
 from capplan.core.trace.types import HALF, ITEM_BYTES, Kernel, MemoryFormat
 from capplan.core.workload import Framework, Variant, Workload
 
@@ -248,6 +249,15 @@ def _rows(kernel: Kernel, workload: Workload, batch: int, laws: RateLaws) -> lis
     if training is not None:
         return [KernelRow(**piece) for piece in training]
     row = _row(kernel, label, batch, laws.quantised)
+    if kernel.name == WIDEN:
+        kernels = laws.unpacking.get(str(kernel.attributes["scheme"]), 1.0)
+        if workload.framework is not Framework.EAGER:
+            kernels = min(kernels, 2.0)  # a compiler makes one of those over the wide copy
+        wide_bytes = (kernels - 1.0) * float(kernel.outputs[0].size_bytes(batch))
+        row = replace(
+            row, flops=row.flops * kernels, launches=kernels, weight_bytes=row.weight_bytes + wide_bytes,
+            written_bytes=row.written_bytes + wide_bytes,
+        )  # fmt: skip
     if row.winograd and row.peak_use is PeakUse.HALF and workload.torch_version >= _CUDNN_8_SINCE:
         row = replace(row, winograd=False)
     if _is_never_split(kernel, label, workload):

@@ -283,24 +283,16 @@ class _Quantising:
         major, minor = scheme.capability
         return {"scheme": scheme.name, "capability": 10 * major + minor}
 
-    def _add_widened(
-        self,
-        op: Op,
-        kernel: Kernel,
-        reads: Sequence[tuple[Operand, int]],
-        weight: Operand,
-    ) -> None:
+    def _add_widened(self, op: Op, kernel: Kernel, reads: Sequence[tuple[Operand, int]], weight: Operand) -> None:
         """Write a wide copy of the weights, then run the product as it was."""
         matrix = _matrix_place(kernel.name)
         wide = replace(weight, is_weight=True)
         copy = self._temporary(wide)
-        for name in (WIDEN, *[RESCALE] * (self.scheme.passes - 1)):  # a compiler fuses all but the first
-            widen = Kernel(
-                name=name, inputs=tuple(operand for operand, _ in reads), outputs=(wide,),
-                attributes=self._attributes(self.scheme),
-            )  # fmt: skip
-            self._append(widen, Op(kernel=0, module=op.module, reads=tuple(at for _, at in reads), writes=(copy,)))
-            reads = [(wide, copy)]
+        widen = Kernel(
+            name=WIDEN, inputs=tuple(operand for operand, _ in reads), outputs=(wide,),
+            attributes=self._attributes(self.scheme),
+        )  # fmt: skip
+        self._append(widen, Op(kernel=0, module=op.module, reads=tuple(at for _, at in reads), writes=(copy,)))
         places = tuple(copy if place == matrix else storage for place, storage in enumerate(op.reads))
         self._append(kernel, replace(op, reads=places))
         self._release(copy)

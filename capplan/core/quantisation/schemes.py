@@ -57,9 +57,6 @@ class Scheme:
         index_bits: Bits per input column for a permutation (GPTQ's `g_idx`).
         skipped: Patterns of module names that stay as they are.
         only: Patterns of module names that are quantised; empty for all.
-        passes: How many kernels widen a weight one after the other, the later ones over its wide copy. FLUX.1-dev at
-            50 steps on an H100 takes 12 s in bf16, 15 s with torchao's 8 bits and Q8_0, 23 s with Q4_1
-            (huggingface.co/datasets/derekl35/diffusers-quantization-benchmarks, read 2026-11-28): chosen to meet them.
         covers_experts: Weights of experts (three dimensions) are quantised, too.
     """
 
@@ -76,7 +73,6 @@ class Scheme:
     skipped: tuple[str, ...] = ()
     only: tuple[str, ...] = ()
     covers_experts: bool = False
-    passes: int = 1
 
 
 _HALF_ROW = Scales(dtype="half")
@@ -91,7 +87,7 @@ SCHEMES: Mapping[str, Scheme] = _named(
     # torchao: weights are widened by a kernel of their own, then multiplied in 16 bits
     Scheme(
         name="int8_weight_only", weights="int8", scales=(_HALF_ROW,), execution=Execution.WIDENED, capability=(5, 0),
-        format="int8_wo", passes=3,
+        format="int8_wo",
     ),
     # torch._int_mm: integers on tensor cores from Turing on
     Scheme(
@@ -105,7 +101,7 @@ SCHEMES: Mapping[str, Scheme] = _named(
     ),
     Scheme(
         name="float8_weight_only", weights="float8_e4m3fn", scales=(_FLOAT_ROW,), execution=Execution.WIDENED,
-        capability=(8, 0), format="fp8", passes=3,
+        capability=(8, 0), format="fp8",
     ),
     # torch._scaled_mm with a scale per row: fp8 tensor cores from Ada on
     Scheme(
@@ -145,10 +141,10 @@ SCHEMES: Mapping[str, Scheme] = _named(
     *(
         Scheme(
             name=name, weights=weights, scales=(Scales(dtype="half", columns=32, zero_bits=zero_bits),),
-            execution=Execution.WIDENED, capability=(5, 0), multiple=32, passes=passes,
+            execution=Execution.WIDENED, capability=(5, 0), multiple=32,
         )
-        for name, weights, zero_bits, passes in (
-            ("q8_0", "int8", 0, 3), ("q4_0", "int4", 0, 8), ("q4_k", "int4", 0, 8), ("q4_1", "int4", 16, 8),
+        for name, weights, zero_bits in (
+            ("q8_0", "int8", 0), ("q4_0", "int4", 0), ("q4_k", "int4", 0), ("q4_1", "int4", 16),
         )
     ),
     Scheme(
