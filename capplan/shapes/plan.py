@@ -74,7 +74,7 @@ PEAKS: Final = Shape("MemoryPeaks", MemoryEstimate, "Peak memory of one process.
     figure("peak_reserved_bytes", show=CSV),
     figure("total_bytes", meaning="what nvidia-smi would show for the process",
         show=column("peak memory", format_bytes, csv="expected low high").on_page("memory")
-            .seen(View.ANSWER, title="memory", rank=1)
+            .seen(View.ANSWER, title="memory", rank=6)
             .seen(View.PIPELINE, title="memory", rank=4)),
 ))
 MEMORY: Final = Shape("PlannedMemory", Fit, "Peak memory of one process on one GPU, by part. [bytes]", (

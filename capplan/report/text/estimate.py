@@ -110,22 +110,24 @@ def _section(report: EstimateReport, *, top: int, explain: bool, calibration: Ca
 
 def _advice_blocks(report: EstimateReport) -> list[Block]:
     """Return what would be faster: other settings, and other GPUs."""
-    changes = [_advice_words(advice) for advice in report.advice if advice.gpu is None]
-    others = [_advice_words(advice) for advice in report.advice if advice.gpu is not None]
-    heads = ((f"faster at batch {report.breakdown.batch}", changes), ("on another GPU, as asked for", others))
+    changes = [_advice_words(advice, report.input.unit) for advice in report.advice if advice.gpu is None]
+    others = [_advice_words(advice, report.input.unit) for advice in report.advice if advice.gpu is not None]
+    last, knee = report.breakdown.batch, knee_batch(report.curve, gain_fraction=report.gain_fraction)
+    smaller = f" (of batch {knee}: ⟨batch⟩ {knee})" if knee != last else ""
+    heads = ((f"faster at batch {last}{smaller}", changes), ("on another GPU, with the settings asked for", others))
     found = [words for head, lines in heads if lines for words in (head, *lines)]
     return [Lines(found)] if found else []
 
 
-def _advice_words(advice: SpeedAdvice) -> str:
-    return f"  ×{advice.speedup:.2f}  {advice.change}{_cost(advice)}"
+def _advice_words(advice: SpeedAdvice, unit: str) -> str:
+    return f"  ×{advice.speedup:.2f}  {advice.change}{_cost(advice, unit)}"
 
 
-def _cost(advice: SpeedAdvice) -> str:
+def _cost(advice: SpeedAdvice, unit: str) -> str:
     if advice.usd_per_million_samples is None:
         return ""
     now = "" if advice.usd_now is None else f" instead of {advice.usd_now:.3g}"
-    return f", USD {advice.usd_per_million_samples:.3g} per million samples{now}"
+    return f", {advice.usd_per_million_samples:.3g} USD per million {unit}s{now}"
 
 
 _KERNELS = ("share_fraction", "time_s", "runs", "name", "class")

@@ -158,7 +158,7 @@ def _cost(plan: DeploymentPlan, best: DeploymentFit, hours: float) -> str:
     if plan.load.task is not ServingTask.GENERATE:
         return f"{text}, {best.usd_per_million_tokens:.3g} USD per million tokens"
     split = best.split_usd_per_million
-    parts = f" (or {split[0]:.3g} for input and {split[1]:.3g} for output, each by the time it takes)" if split else ""
+    parts = f" (or, by the time each takes, {split[0]:.3g} of input and {split[1]:.3g} of output)" if split else ""
     return f"{text}, {best.usd_per_million_output_tokens:.3g} USD per million output tokens{parts}"
 
 
@@ -267,7 +267,7 @@ def _rest(fleet: PlannedFleet, width: int) -> Iterator[Line]:
     for note in plan.notes[: _MOST_NOTES - (mixed is not None)]:
         yield from _labelled("Note", note, width, most=_MOST_LINES_OF_A_NOTE)
     lacking = len(plan.gpus_without_fit)
-    failing = f"; {counted(lacking, 'GPU')} {'does' if lacking == 1 else 'do'} not carry it" if lacking else ""
+    failing = f"; {counted(lacking, 'kind')} of GPU {'does' if lacking == 1 else 'do'} not carry it" if lacking else ""
     yield from _labelled(
         "More", f"⟨all⟩ shows {len(plan.fits)} deployments and what is assumed{failing}. {WORDS_HINT} llm", width
     )

@@ -437,7 +437,7 @@ def _plan_notes(plan: TrainingPlan) -> list[str]:
     local = plan.local_cost
     notes = [] if local is None else [f"The cheapest in {local.currency}: {local_words(local, unit='')}."]
     notes += [f"Rejected by {reason}: {counted(count, 'layout')}." for reason, count in plan.rejected.most_common(2)]
-    notes += [f"{gpu}: {reason}" for gpu, reason in list(plan.refused.items())[:3]]
+    notes += [reason if gpu in reason else f"{gpu}: {reason}" for gpu, reason in list(plan.refused.items())[:3]]
     notes += _beyond(job=plan.job)
     mean = plan.terms.dataset.mean_tokens
     if mean is not None and mean > plan.job.sequence_tokens:
