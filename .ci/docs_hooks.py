@@ -4,7 +4,8 @@ The command-line reference is made from the commands; CONTRIBUTING.md and CHANGE
 the pages lie their Markdown (`sweeps.md` beside `sweeps/`) and `llms.txt`, which lists it for assistants (llmstxt.org).
 """
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,8 @@ from typer.main import get_command
 from capplan.cli.main import app
 from capplan.serve.mcp.resources import title_and_summary
 
-PLACE = "<!-- commands -->"
+PLACE = re.compile(r"<!-- commands (.+) -->")
+"""Where commands are described: their paths, separated by commas; one with a minus is left to another page."""
 ROOT = Path(__file__).parents[1]
 INCLUDED = {"contributing.md": "CONTRIBUTING.md", "changelog.md": "CHANGELOG.md"}
 """Pages, and the files of the repository that they show."""
@@ -34,11 +36,7 @@ def filled_page(markdown: str, name: str) -> str:
     """Return a page with what it stands for."""
     if name in INCLUDED:
         return (ROOT / INCLUDED[name]).read_text().replace("](docs/", "](")
-    if PLACE not in markdown:
-        return markdown
-    root = get_command(app)
-    context = root.context_class(root, info_name="capplan")
-    return markdown.replace(PLACE, "\n".join(described(root, context)))
+    return PLACE.sub(lambda place: "\n".join(described(place[1].split(", "))), markdown)
 
 
 def on_post_build(config: Any, **_: Any) -> None:
@@ -73,19 +71,31 @@ def llms_text(nav: list[Any], pages: Mapping[str, str], *, title: str, summary: 
     return "\n".join(lines)
 
 
-def described(command: Any, context: Any, depth: int = 2) -> Iterator[str]:
-    """Describe the subcommands of a group, each with its options, as Markdown."""
-    for name in command.list_commands(context):
-        found = command.get_command(context, name)
-        if found is None or found.hidden:
-            continue
-        below = type(context)(found, info_name=name, parent=context)
-        yield f"\n{'#' * depth} capplan {below.command_path.partition(' ')[2]}\n"
-        yield (found.help or "").replace("\f", "").replace("\b", "") + "\n"
-        if hasattr(found, "list_commands"):
-            yield from described(found, below, depth + 1)
-        if found.params:
-            yield from table(found)
+def described(paths: Sequence[str]) -> Iterator[str]:
+    """Describe commands and all below them, each with its options, as Markdown."""
+    left_out = {path.removeprefix("-") for path in paths if path.startswith("-")}
+    for path in paths:
+        if not path.startswith("-"):
+            command: Any = get_command(app)
+            context = command.context_class(command, info_name="capplan")
+            for name in path.split():
+                command = command.get_command(context, name)
+                context = type(context)(command, info_name=name, parent=context)
+            yield from one_described(command, context, left_out)
+
+
+def one_described(command: Any, context: Any, left_out: set[str], depth: int = 2) -> Iterator[str]:
+    """Describe a command, its options, and the commands below it but those left out."""
+    path = context.command_path.partition(" ")[2]
+    if command.hidden or path in left_out:
+        return
+    yield f"\n{'#' * depth} capplan {path}\n"
+    yield (command.help or "").replace("\f", "").replace("\b", "") + "\n"
+    for name in command.list_commands(context) if hasattr(command, "list_commands") else ():
+        below = command.get_command(context, name)
+        yield from one_described(below, type(context)(below, info_name=name, parent=context), left_out, depth + 1)
+    if command.params:
+        yield from table(command)
 
 
 def table(command: Any) -> Iterator[str]:

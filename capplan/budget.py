@@ -31,7 +31,7 @@ class FileLimits:
 
 
 LIMITS = FileLimits()
-"""The limits of every file. docs/limits.md and SECURITY.md state them."""
+"""The limits of every file. docs/reference/files.md and SECURITY.md state them."""
 
 STATEMENT_STEPS = 10
 """Steps of a statement, a call or an opcode of a file; a step takes some tenths of a microsecond."""

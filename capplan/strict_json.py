@@ -1,6 +1,6 @@
 """Read JSON of unknown origin within limits: size, number of values, depth, length of numbers.
 
-The limits are stated in docs/limits.md. What exceeds them is refused before it takes memory or time.
+The limits are stated in docs/reference/files.md. What exceeds them is refused before it takes memory or time.
 """
 
 import json

@@ -1,6 +1,6 @@
 """Read CSV tables of unknown origin, plain or gzip-compressed, within limits.
 
-The limits are stated in docs/limits.md. Rows are read one at a time, so that a table takes no memory as a whole.
+The limits are stated in docs/reference/files.md. Rows are read one at a time: a table takes no memory as a whole.
 """
 
 import csv

@@ -20,7 +20,9 @@ from pathlib import Path
 
 FOLDER = Path(__file__).parent
 README = FOLDER.parent / "README.md"
-TUTORIALS = sorted((FOLDER.parent / "docs" / "tutorials").glob("*.md"))
+DOCS = FOLDER.parent / "docs"
+TUTORIALS = [DOCS / "screen.md", *sorted((DOCS / "tutorials").glob("*.md"))]
+"""The tutorials, and the page that explains the screens."""
 EXAMPLE = re.compile(
     r"(?<=<!-- example -->\n```text\n)\$ (?P<command>capplan [^\n]+)\n(?P<output>.*?)(?=```)", re.DOTALL
 )

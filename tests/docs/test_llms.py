@@ -50,5 +50,5 @@ def test_the_list_has_the_form_that_assistants_read_and_names_every_page(site):
 
 def test_pages_are_their_markdown_with_what_the_site_fills_in(site):
     assert (site / "sweeps.md").read_text() == (ROOT / "docs" / "sweeps.md").read_text()
-    assert "--max-latency" in (site / "reference" / "cli.md").read_text()
+    assert "--max-latency" in (site / "reference" / "cli-choose.md").read_text()
     assert "## Unreleased" in (site / "changelog.md").read_text()

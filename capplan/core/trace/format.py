@@ -1,4 +1,4 @@
-"""The trace file: versioned JSON, read and written without torch. See docs/formats.md.
+"""The trace file: versioned JSON, read and written without torch. See docs/trace.md.
 
 Deterministic: the same trace gives the same bytes, compressed or not. A file is data: no code, no
 weights, no pickle. A dimension is an integer, or `[constant, per_sample]` where it grows with the batch.

@@ -86,10 +86,17 @@ def _question(uri: str) -> Any:
     )
 
 
-_NOT_SHOWN = frozenset(
-    {"changelog", "contributing", "conventions", "recipes", "reference/cli", "reference/python", "where"}
+_NOT_SHOWN = (
+    "changelog",
+    "contributing",
+    "conventions",
+    "decisions/",
+    "recipes",
+    "reference/cli",
+    "reference/python",
+    "where",
 )
-"""Pages that are filled when the site is built, or that only developers of capplan need."""
+"""Beginnings of pages that are filled when the site is built, or that only developers of capplan need."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,7 +121,7 @@ def docs_pages() -> Mapping[str, DocsPage]:
     pages = {}
     for path in sorted(folder.rglob("*.md")):
         name = path.relative_to(folder).with_suffix("").as_posix()
-        if name not in _NOT_SHOWN and not name.startswith("decisions/"):
+        if not name.startswith(_NOT_SHOWN):
             title, summary = title_and_summary(path.read_text(encoding="utf-8"))
             pages[name] = DocsPage(name=name, title=title, summary=summary, path=path)
     return pages
