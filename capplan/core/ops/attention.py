@@ -123,14 +123,15 @@ RULES: tuple[AttentionRule, ...] = (
         dtypes=frozenset({"bfloat16"}), max_head_dim=10**9,
         head_dim_multiple={"bfloat16": 8}, takes_mask=True, takes_grouped_heads=False, equal_value_dim=False,
     ),
-    # cuDNN: preferred by default from 2.8, on compute capabilities 9.0 and 10.0 alone.
-    AttentionRule(
-        backend=_CUDNN, since=(2, 8), capabilities=((9, 0), (9, 0)), dtypes=_HALVES,
-        max_head_dim=128, head_dim_multiple={"float16": 8, "bfloat16": 8}, takes_mask=True, takes_grouped_heads=True,
-    ),
-    AttentionRule(
-        backend=_CUDNN, since=(2, 8), capabilities=((10, 0), (10, 0)), dtypes=_HALVES,
-        max_head_dim=128, head_dim_multiple={"float16": 8, "bfloat16": 8}, takes_mask=True, takes_grouped_heads=True,
+    # cuDNN: first by default in 2.9 on 9.0 and 10.0 (pytorch#162073), then with cuDNN 9.15.1 alone (#171627), which
+    # comes with PyTorch from 2.11 on (huggingface/transformers#48163), on 10.3 too (#170800).
+    *(
+        AttentionRule(
+            backend=_CUDNN, since=since, until=until, capabilities=capabilities, dtypes=_HALVES, max_head_dim=128,
+            head_dim_multiple={"float16": 8, "bfloat16": 8}, takes_mask=True, takes_grouped_heads=True,
+        )
+        for since, until, newest in (((2, 9), (2, 10), (10, 0)), ((2, 11), LATEST, (10, 3)))
+        for capabilities in ((HOPPER, HOPPER), ((10, 0), newest))
     ),
     AttentionRule(
         backend=AttentionBackend.FLASH_3, since=(1, 0), capabilities=(HOPPER, HOPPER), dtypes=_HALVES,

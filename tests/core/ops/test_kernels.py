@@ -59,8 +59,14 @@ def choose(
         (FLASH, {"head_dim": 256, "training": True, "capability": (8, 6)}),
         (EFFICIENT, {"head_dim": 256, "training": True, "capability": (8, 6), "torch": (2, 2)}),
         (FLASH, {"head_dim": 256, "training": True, "capability": (8, 0)}),
+        # pytorch#162073, "for 2.9"; 2.10's wheels hold an older cuDNN than 9.15.1 (transformers#48163), 2.11's do not
         (CUDNN, {"capability": (9, 0), "torch": (2, 9)}),
-        (FLASH, {"capability": (9, 0), "torch": (2, 7)}),
+        (FLASH, {"capability": (9, 0), "torch": (2, 8)}),
+        (FLASH, {"capability": (9, 0), "torch": (2, 10)}),
+        (CUDNN, {"capability": (9, 0), "torch": (2, 11)}),
+        # Blackwell Ultra since pytorch#170800 of December 2025
+        (FLASH, {"capability": (10, 3), "torch": (2, 9)}),
+        (CUDNN, {"capability": (10, 3), "torch": (2, 11)}),
     ],
 )
 def test_choice(expected, given):
