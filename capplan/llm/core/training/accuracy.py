@@ -51,8 +51,10 @@ class Widths:
 
     def around_peak(self, peak_bytes: float, evidence: TrainingEvidence) -> Interval:
         """Return the interval of a peak of memory: a share of it and a constant, independent of each other. [bytes]"""
-        factor = 1.0 + math.hypot(self.memory[evidence] - 1.0, self.memory_bytes / peak_bytes)
-        return Interval.around(peak_bytes, factor)
+        return Interval.around(peak_bytes, self.peak_factor(peak_bytes, evidence))
+
+    def peak_factor(self, peak_bytes: float, evidence: TrainingEvidence) -> float:
+        return 1.0 + math.hypot(self.memory[evidence] - 1.0, self.memory_bytes / peak_bytes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,12 +85,14 @@ class TrainingCalibration:
         """Return the probability that a job whose peak was predicted runs within a GPU's memory.
 
         It is the share of held-out runs whose measured peak would be within it at the same error, and never 0 or 1;
-        without their quantiles, that of a normal error of the interval's width.
+        without their quantiles, that of a normal error of the interval's width. Their errors are as much wider as the
+        interval of this peak is.
         """
-        ratios = self.peak_ratios.get(evidence)
+        ratios, factor = self.peak_ratios.get(evidence), self.widths.peak_factor(peak_bytes, evidence)
         if not ratios:
-            return within_probability(usable_bytes / peak_bytes, self.widths.memory[evidence])
-        known = float(np.interp(usable_bytes / peak_bytes, ratios, np.linspace(0.0, 1.0, len(ratios))))
+            return within_probability(usable_bytes / peak_bytes, factor)
+        room = (usable_bytes / peak_bytes) ** (math.log(self.widths.memory[evidence]) / math.log(factor))
+        known = float(np.interp(room, ratios, np.linspace(0.0, 1.0, len(ratios))))
         return min(max(known, _LEAST_PROBABILITY), 1.0 - _LEAST_PROBABILITY)
 
     def evidence(self, *, gpu: GpuSpec, framework: str) -> TrainingEvidence:

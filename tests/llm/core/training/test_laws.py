@@ -416,6 +416,21 @@ def test_the_probability_to_fit_is_the_share_of_held_out_peaks_within_the_memory
     assert found == pytest.approx(expected)
 
 
+@pytest.mark.parametrize("ratios", [(), (1 / 1.2, 1.0, 1.2)])
+def test_a_small_peak_fits_as_surely_as_its_wider_interval_says(ratios: tuple[float, ...]) -> None:
+    # 20 % of the peak and 1.5 times 10 % of it more, in square: a factor of 1.25 where shares alone make 1.2
+    widths = replace(CALIBRATION.widths, memory_bytes=1.5)
+    quantiles = {TrainingEvidence.MEASURED: ratios} if ratios else {}
+    known = replace(CALIBRATION, widths=widths, peak_ratios=quantiles)
+    interval = widths.around_peak(10.0, TrainingEvidence.MEASURED)
+    assert interval.high == pytest.approx(12.5)
+    found = [
+        known.fit_probability(10.0, usable_bytes=room, evidence=TrainingEvidence.MEASURED)
+        for room in (interval.low, 10.0, interval.high)
+    ]
+    assert found == pytest.approx([0.01, 0.5, 0.99] if ratios else [0.05, 0.5, 0.95], abs=1e-4)
+
+
 def test_without_quantiles_the_probability_to_fit_follows_from_the_interval() -> None:
     # A 90 % interval up to 1.2 times the expectation: 95 % of peaks lie below its upper end, half below its middle.
     found = [
