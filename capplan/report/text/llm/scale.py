@@ -38,12 +38,10 @@ def _verdict(answer: ElasticAnswer) -> str:
     best, standing = answer.best, answer.standing
     month = standing.usd_per_week * WEEKS_PER_MONTH
     saved = 1.0 - best.usd_per_week.expected / standing.usd_per_week
-    word = f"{saved:.0%} less" if saved >= 0 else f"{-saved:.0%} more"
+    word = "as much as" if abs(saved) < 0.005 else f"{abs(saved):.0%} {'less' if saved > 0 else 'more'} than"
     fleet = f"a standing fleet of {standing.replicas} for {month:,.0f} USD ({standing.inside:.1%} inside)"
     if answer.keeps:
-        return (
-            f"Cheapest: {best.minimum} replicas at least, {_money(best.usd_per_week)} USD a month, {word} than {fleet}."
-        )
+        return f"Cheapest: {best.minimum} replicas at least, {_money(best.usd_per_week)} USD a month, {word} {fleet}."
     return (
         f"No setting keeps {answer.asked.share:.0%} of the requests inside; the best keeps {best.inside:.1%} for "
         f"{_money(best.usd_per_week)} USD a month, beside {fleet}."
