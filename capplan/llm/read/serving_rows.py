@@ -251,14 +251,21 @@ def _lengths(text: str) -> tuple[float, float, float]:
 
 
 def _requests(row: Mapping[str, str], serving: Serving) -> float | None:
-    """Return the requests of an offline run: those stated, else those that its source says it used."""
+    """Return the requests of a run: those stated, those of a burst, or those that its source used offline."""
     stated = _number(row, "requests")
     if stated is not None and stated < 1:
         raise UnreadableRowError(f"requests is {stated:g}; write how many requests the run had, 1 or more")
+    clients = _number(row, "concurrency")
+    if not stated and serving is Serving.CLOSED_LOOP and clients and clients > 1 and _BURST.search(row.get("note", "")):
+        return clients
     if stated or serving is not Serving.OFFLINE:
         return stated
     lengths = (_positive(row, "input_len"), _positive(row, "output_len"))
     return _TENSORRT_LLM_REQUESTS.get(lengths) if row.get("source", "").startswith(_TENSORRT_LLM) else None
+
+
+_BURST = re.compile(r"\bbursts of c requests\b|\bburst: ")
+"""A note that each client sent one request, all at once, as llama-benchy does: no prompt follows to delay an answer."""
 
 
 def _serving(row: Mapping[str, str], *, clients: float | None, rate_per_s: float | None) -> Serving:

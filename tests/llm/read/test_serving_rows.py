@@ -62,6 +62,23 @@ def test_the_requests_of_an_offline_run_are_those_stated_or_those_of_its_source(
     assert found.skipped[0].reason == "requests is 0; write how many requests the run had, 1 or more"
 
 
+@pytest.mark.parametrize(
+    ("note", "clients", "requests"),
+    [
+        ("llama-benchy: bursts of c requests, tpot = 1/decode rate per request", "8", 8.0),
+        ("aggregate; one burst: median TTFT 1084.7 ms", "4", 4.0),
+        ("one burst: median TTFT 1084.7 ms", "1", None),  # one client's bursts follow one another, as its requests do
+        ("random prompts, burstiness 0.7", "8", None),
+    ],
+)
+def test_a_burst_has_as_many_requests_as_clients(
+    tmp_path: Path, note: str, clients: str, requests: float | None
+) -> None:
+    row = f"qwen3-32b,h100,8,2,,,,vllm,0.12,fp8,fp8,1000,500,,{clients},,online,120,8.5,,,A,{note.replace(',', ';')}"
+    (run,) = read(tmp_path, row).runs
+    assert run.requests == requests
+
+
 def test_newer_tables_of_tensorrt_llm_state_their_own_requests(tmp_path: Path) -> None:
     # NVIDIA/TensorRT-LLM@03e27c7d, perf-overview: 3,000 requests of 1024/1024, 1,500 of 8192/1024, 1,000 of 32768/1024
     head = "model,gpu,engine,input_len,output_len,serving,output_tokens_per_s,source"
