@@ -335,8 +335,9 @@ class Search:
         load = self.question.load
         if load.concurrency is None:
             return point_at_rate(curve, (load.rate_per_s or 0.0) / replicas)
-        running = np.array([max(1.0, load.concurrency / replicas)])
-        return load_points(self.service(deployment), self.demand(deployment, capacity), running=running)[0]
+        clients = np.array([max(1.0, load.concurrency / replicas)])
+        demand = self.demand(deployment, capacity)
+        return load_points(self.service(deployment), demand, running=clients, seen=clients)[0]
 
     def _widths(self, deployment: ServingDeployment) -> list[Width]:
         metrics = Metric.TTFT, Metric.TPOT

@@ -14,7 +14,7 @@ from capplan.core.calibrate.residuals import Jacobian, LeastSquares, minimise
 from capplan.core.numbers import BoolArray, FloatArray
 from capplan.llm.core.serving.cases import Metric, Serving, ServingCase, answer, metric_of
 from capplan.llm.core.serving.closed_loop import LoopTimes
-from capplan.llm.core.serving.load_curve import open_waiting
+from capplan.llm.core.serving.load_curve import open_waiting, seen_requests
 from capplan.llm.core.serving.service import ServedDeployment, Waiting, loop_times, waiting_names, waiting_parts
 from capplan.llm.core.serving.serving_point import (
     Requests,
@@ -252,7 +252,8 @@ def _two_steps(item: Observation) -> _Point:
     running = max(1.0, min(demand.capacity, rules.most_sequences * data))
     if case.serving is Serving.OPEN_LOAD:  # as many requests run as come while one answer is made
         token_s = item.value if item.metric is Metric.TPOT else _USUAL_TOKEN_S
-        running = max(1.0, case.rate_per_s / case.replicas * demand.output_len * token_s)
+        held = case.rate_per_s / case.replicas * demand.output_len * token_s
+        running = float(seen_requests(min(held, running), most=running))
     elif case.serving not in (Serving.OFFLINE, Serving.STEADY):
         running = min(running, case.clients / case.replicas)
     if case.serving in (Serving.FIXED_BATCH, Serving.STEADY):
@@ -267,9 +268,9 @@ def _two_steps(item: Observation) -> _Point:
     )
     if case.serving is Serving.FIXED_BATCH:
         return _Point(case, static_batch(requests, pipeline=stages), 0.0 if lone else running * demand.output_len)
-    if case.serving in (Serving.OFFLINE, Serving.OPEN_LOAD):
-        tokens = running * case.replicas if case.serving is Serving.OFFLINE else 0.0
-        return _Point(case, saturated(requests, pipeline=stages, data=data, mixes=rules.mixes), tokens)
+    if case.serving is Serving.OFFLINE:
+        steps = saturated(requests, pipeline=stages, data=data, mixes=rules.mixes)
+        return _Point(case, steps, running * case.replicas)
     steps = steady_state(requests, pipeline=kernels.pipeline_parallel, data=data, mixes=rules.mixes)
     return _Point(case, replace(steps, prefills=0.0) if case.serving is Serving.STEADY else steps)
 

@@ -26,10 +26,12 @@ from capplan.llm.core.serving.service import (
     requests_of,
     step_times_s,
 )
-from capplan.llm.core.serving.serving_point import saturated
+from capplan.llm.core.serving.serving_point import steady_state
 from capplan.llm.core.timing.work import Load
 
 _POINTS = 16
+_FEWEST = 0.1
+"""Requests in a replica on average at which its curve begins: nearly all of them are alone."""
 _REST_OF_A_STEP = 0.5
 """Of the step that runs when a request comes at a random time, what is left on average."""
 _MOST_BUSY = 0.95
@@ -55,14 +57,17 @@ class LoadPoint:
 
 def load_curve(service: ServedDeployment, demand: Demand) -> tuple[LoadPoint, ...]:
     """Follow one replica from an idle one to a full one, by the number of requests in it."""
-    sizes = np.unique(np.round(np.geomspace(1.0, most_running(service, demand), _POINTS), 3))
+    sizes = np.unique(np.round(np.geomspace(_FEWEST, most_running(service, demand), _POINTS), 3))
     return load_points(service, demand, running=sizes)
 
 
-def load_points(service: ServedDeployment, demand: Demand, *, running: FloatArray) -> tuple[LoadPoint, ...]:
+def load_points(
+    service: ServedDeployment, demand: Demand, *, running: FloatArray, seen: FloatArray | None = None
+) -> tuple[LoadPoint, ...]:
+    """Return a replica that holds so many requests on average; its steps hold `seen`, None for Poisson arrivals."""
     if demand.output_len <= 1:
         return _prompt_points(service, demand, running=running)
-    rate_per_s, tpot_s, prefill_s, waiting = _loaded(service, demand, running)
+    rate_per_s, tpot_s, prefill_s, waiting = _loaded(service, demand, running, seen)
     first_s = np.asarray(first_token_s(service, waiting, in_step=False)) + demand.loaded_s
     ttft_s = np.broadcast_to(first_s, running.shape)
     return tuple(
@@ -78,15 +83,17 @@ def load_points(service: ServedDeployment, demand: Demand, *, running: FloatArra
 
 
 def _loaded(
-    service: ServedDeployment, demand: Demand, running: FloatArray
+    service: ServedDeployment, demand: Demand, running: FloatArray, seen: FloatArray | None = None
 ) -> tuple[FloatArray, FloatArray, FloatArray, Waiting]:
     """Return what follows from the number of requests, one entry a point: rate, times of a token and of its prompts.
 
-    The rate is that of Little's law; prefill is a server of M/D/1.
+    The rate is that of Little's law; prefill is a server of M/D/1. Under Poisson arrivals a request meets as many
+    others as there are on average, so that its own steps hold one more; where the replica is full they hold its most.
     """
     data, stages = service.kernels.data_parallel, service.kernels.pipeline_parallel
-    requests = requests_of(service, demand, running)
-    steps = saturated(requests, pipeline=stages, data=data, mixes=service.scheduling.mixes)
+    batch = seen_requests(running, most=most_running(service, demand)) if seen is None else seen
+    requests = requests_of(service, demand, batch)
+    steps = steady_state(requests, pipeline=stages, data=data, mixes=service.scheduling.mixes)
     images_s = running / demand.output_len * demand.encoder_s
     lone = lone_steps(service, demand)
     decode_s, mixed_s, prompt_s = step_times_s(service, steps.decode, steps.mixed, lone.mixed)
@@ -105,6 +112,11 @@ def _loaded(
         lone_s=lone_s, later_s=lone_s * busy / (2.0 * (1.0 - busy)) + unseen_s, polled_s=meets_work * step_s
     )
     return rate, tpot_s, prefill_s, waiting
+
+
+def seen_requests(running: FloatArray | float, *, most: float) -> FloatArray:
+    """Return the requests in the steps of a request, itself among them, of a mean number that a replica holds."""
+    return np.asarray(1.0 + running * (1.0 - 1.0 / most))
 
 
 def open_waiting(service: ServedDeployment, demand: Demand, *, rate_per_s: float) -> Waiting:
@@ -174,7 +186,7 @@ def open_load(service: ServedDeployment, demand: Demand, *, rate_per_s: float) -
     full = offline(service, demand)
     if rate_per_s * demand.output_len >= full.output_tokens_per_s:
         return replace(full, is_saturated=True)
-    low, high = 1.0, max(2.0, full.running)
+    low, high = _FEWEST, max(2.0, full.running)
     for _ in range(2):
         points = load_points(service, demand, running=np.geomspace(low, high, 32))
         above = next((index for index, point in enumerate(points) if point.rate_per_s >= rate_per_s), len(points) - 1)

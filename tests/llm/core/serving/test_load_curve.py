@@ -6,19 +6,31 @@ import numpy as np
 import pytest
 
 from capplan.llm.core.serving.asked import Speculation
-from capplan.llm.core.serving.load_curve import load_curve, load_points
-from capplan.llm.core.serving.service import Demand, decode_step_s, lone_ttft_s, step_seconds
+from capplan.llm.core.serving.load_curve import load_curve, load_points, seen_requests
+from capplan.llm.core.serving.service import Demand, decode_step_s, lone_ttft_s, most_running, step_seconds
 from capplan.llm.core.timing.work import Load
 from tests.llm.core.serving.test_service import DEMAND, service
 
 
 def test_a_curve_rises_in_rate_and_times() -> None:
     points = load_curve(service(), DEMAND)
-    assert points[0].running == 1
+    assert 0 < points[0].running < 1  # nearly idle
     assert points[-1].running == pytest.approx(256)
     for name in ("rate_per_s", "ttft_s", "tpot_s"):
         values = [getattr(point, name) for point in points]
         assert values == sorted(values)
+
+
+def test_a_request_under_poisson_arrivals_meets_the_mean_number_of_others() -> None:
+    # Palm: a request meets 2 others where 2 are held on average; a full replica of 8 steps with 8 and no more
+    assert seen_requests(2.0, most=np.inf) == 3.0
+    assert seen_requests(8.0, most=8.0) == 8.0
+    assert seen_requests(0.0, most=8.0) == 1.0
+    demand = replace(DEMAND, capacity=1e9)
+    (of_two,) = load_points(service(), demand, running=np.array([2.0]))
+    most = most_running(service(), demand)
+    three = np.array([3.0 - 2.0 / most])
+    assert of_two.tpot_s == load_points(service(), demand, running=three, seen=three)[0].tpot_s
 
 
 def test_prefix_hits_shorten_the_first_token_and_raise_the_rate() -> None:
