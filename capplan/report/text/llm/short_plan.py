@@ -224,7 +224,7 @@ def _why(plan: DeploymentPlan, best: DeploymentFit) -> str:
     others = f"the cheapest of {len(plan.fits)} deployments that carry it" if len(plan.fits) > 1 else "alone carries it"
     weaker = plan.cheaper
     if weaker is not None and weaker.usd_per_hour is not None:
-        others += f" and were measured on their like ({weaker.gpu} at {weaker.usd_per_hour:,.2f} USD/h was not)"
+        others += f" on GPUs of a kind that was measured ({weaker.gpu} at {weaker.usd_per_hour:,.2f} USD/h was not)"
     ties = tied_engines(plan)
     tied = (
         f" {' and '.join(ties)} {'is' if len(ties) == 1 else 'are'} as good within the ranges: take what you know."
