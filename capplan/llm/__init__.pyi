@@ -311,7 +311,7 @@ def plan(
         concurrency: Clients that wait for answers, instead of a rate.
         prompts: Requests of a job that is done as a whole, instead of a rate; needs within_s.
         within_s: Time until which the job must be done: 8h.
-        runs_per_year: Runs of the job a year, which its cost is counted for; 365 by default.
+        runs_per_year: Runs of the job a year, for its cost; 365 by default, or as many as fit into it.
         users: People who send a request, read the answer and pause, instead of a rate; needs think_time_s.
         think_time_s: Pause of a user between an answer and the next request: 30s.
         turns: Requests of a conversation, each behind all before it.
@@ -384,7 +384,7 @@ def plan(
         image_bytes: Image that a new machine pulls, 0 for none; 10 GB by default.
         pull_bytes_per_s: Rate at which a new machine pulls the image.
         compare_ways: Compare a fleet that stands, one that scales, GPUs by the second and an API over a week: week_file or requests_per_day, or a rate_per_s that stays.
-        running: GPUs that carry the load: "6 x h100-sxm5-80gb", or with your price "6 x l4 at 1"; `load` states it.
+        running: GPUs that carry the load: "6 x h100-sxm5-80gb", or "6 x l4 at 0.80", your USD for a GPU-hour.
         specs: Own GPU specs, laid over the built-in ones.
         calibration: Constants from `capplan llm fit`; the shipped ones by default.
         here: Plan for the GPUs of this machine; without a model, for the largest that they hold.
@@ -1088,7 +1088,7 @@ def train_memory(
 
     Args:
         model: A name of `capplan llm models`, ORG/NAME of the Hugging Face Hub, hf:config.json, hf:FOLDER, FILE.gguf; or none, where config names it.
-        config: A file of axolotl, TRL, LLaMA-Factory, unsloth, torchtune, torchtitan, MaxText, DeepSpeed or accelerate, or a shell script of Megatron, whose settings are taken; repeatable. Options other than their default win.
+        config: A file of axolotl, TRL, LLaMA-Factory, unsloth, torchtune, torchtitan, MaxText, NeMo, DeepSpeed or accelerate, or a shell script that starts one of them or Megatron, whose settings are taken; repeatable. Options other than their default win.
         gpu: Exact id or alias of a GPU.
         method: Train all parameters, or adapters beside a frozen base.
         objective: What it is trained for: next tokens, rewards or preferences of pairs, or generated samples.
@@ -1195,7 +1195,7 @@ def train_estimate(
 
     Args:
         model: A name of `capplan llm models`, ORG/NAME of the Hugging Face Hub, hf:config.json, hf:FOLDER, FILE.gguf; or none, where config names it.
-        config: A file of axolotl, TRL, LLaMA-Factory, unsloth, torchtune, torchtitan, MaxText, DeepSpeed or accelerate, or a shell script of Megatron, whose settings are taken; repeatable. Options other than their default win.
+        config: A file of axolotl, TRL, LLaMA-Factory, unsloth, torchtune, torchtitan, MaxText, NeMo, DeepSpeed or accelerate, or a shell script that starts one of them or Megatron, whose settings are taken; repeatable. Options other than their default win.
         gpu: Exact id or alias of a GPU.
         method: Train all parameters, or adapters beside a frozen base.
         objective: What it is trained for: next tokens, rewards or preferences of pairs, or generated samples.
@@ -1310,7 +1310,7 @@ def train_plan(
 
     Args:
         model: A name of `capplan llm models`, ORG/NAME of the Hugging Face Hub, hf:config.json, hf:FOLDER, FILE.gguf; or none, where config names it.
-        config: A file of axolotl, TRL, LLaMA-Factory, unsloth, torchtune, torchtitan, MaxText, DeepSpeed or accelerate, or a shell script of Megatron, whose settings are taken; repeatable. Options other than their default win.
+        config: A file of axolotl, TRL, LLaMA-Factory, unsloth, torchtune, torchtitan, MaxText, NeMo, DeepSpeed or accelerate, or a shell script that starts one of them or Megatron, whose settings are taken; repeatable. Options other than their default win.
         method: Train all parameters, or adapters beside a frozen base.
         objective: What it is trained for: next tokens, rewards or preferences of pairs, or generated samples.
         completion_len: Tokens of a sequence that grpo and ppo generate; the rest is the prompt.

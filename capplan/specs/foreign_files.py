@@ -7,6 +7,7 @@ import re
 import shlex
 import tomllib
 from collections.abc import Iterator, Mapping
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,10 @@ _SUFFIXES = {
 _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
 _VARIABLE = re.compile(r"\$\{(\w+)(?::-([^}$]*))?\}|\$(\w+)")
 _FLAG = re.compile(r"--([A-Za-z][\w.-]*)(?:=(.*))?", re.DOTALL)
+_SETTING = re.compile(r"\+{0,2}([A-Za-z_][\w.]*)=(.*)|([a-z][a-z-]*):([a-z_]+)", re.DOTALL)
+"""What a command takes without dashes: key=value as Hydra's and OmegaConf's, and tyro's choice:value."""
+_NAME = re.compile(r"[A-Za-z_]\w*")
+_ENDS = (")", "&&", "||", "|", ";", "&", "\n")
 
 
 def read_foreign(path: Path) -> dict[str, str]:
@@ -49,7 +54,7 @@ def read_foreign(path: Path) -> dict[str, str]:
     if form == "arguments":
         # The options of a script's commands, variables that it sets itself put in; the last of equals counts.
         try:
-            words = shlex.split(text.replace("\\\n", " "), comments=True)
+            words = list(_lexer(text.replace("\\\n", " ")))
         except ValueError as error:
             raise SpecError(f"{path}: is not a shell script: {str(error).lower()}.") from error
         variables: dict[str, str] = {}
@@ -112,28 +117,55 @@ def _text(value: Any) -> str:
     return str(value)
 
 
+class _Script(StringIO):
+    """A script whose comments end before the end of their line, which ends a command, too."""
+
+    def readline(self, size: int = -1, /) -> str:  # type: ignore[override]  # typeshed's base is of bytes
+        line = super().readline(size)
+        if line.endswith("\n"):
+            self.seek(self.tell() - 1)
+        return line
+
+
+def _lexer(text: str) -> shlex.shlex:
+    lexer = shlex.shlex(_Script(text), posix=True, punctuation_chars="\n")
+    lexer.whitespace = " \t\r"
+    lexer.whitespace_split = True
+    return lexer
+
+
 def _options(words: list[str], variables: dict[str, str], *, depth: int) -> Iterator[tuple[str, str]]:
+    """Yield what commands take: options with their values, and settings that follow the command's name."""
     pending: str | None = None
-    for word in words:
-        assigned = _ASSIGNMENT.fullmatch(word)
-        flag = _FLAG.fullmatch(word)
-        is_value = pending is not None and not flag and not assigned and word not in (")", "&&", "|", ";", "&")
+    values: list[str] = []
+    in_command = depth > 0
+    for word in (*words, "\n"):
+        assigned, setting, flag = _ASSIGNMENT.fullmatch(word), _SETTING.fullmatch(word), _FLAG.fullmatch(word)
+        ends = word in _ENDS or not word.strip()
+        # a list's further values are names; what follows a number is an argument of its own
+        more = not values or bool(_NAME.fullmatch(values[-1]) and _NAME.fullmatch(word))
+        if pending is not None and not flag and not setting and not ends and more:
+            values.append(_filled(word, variables))
+            continue
         if pending is not None:
-            value = _filled(word, variables) if is_value else "true"
-            yield pending, value
-        pending = None
-        if flag is not None:
+            yield pending, ",".join(values) or "true"
+        pending, values = None, []
+        if ends:
+            in_command = depth > 0
+        elif flag is not None:
             if flag[2] is None:
                 pending = flag[1]
             else:
                 yield flag[1], _filled(flag[2], variables)
-        elif not is_value and "--" in word and any(map(str.isspace, word)) and depth < 3:
+        elif "--" in word and any(map(str.isspace, word)) and depth < 3:
             inner = assigned[2] if assigned else word  # options that stand in one quoted text
             yield from _options(inner.split(), variables, depth=depth + 1)
+        elif setting is not None and in_command:
+            yield setting[1] or setting[3], _filled(setting[2] or setting[4] or "none", variables).strip("[]")
         elif assigned is not None and not assigned[2].startswith("("):
             variables[assigned[1]] = _filled(assigned[2], variables)
-    if pending is not None:
-        yield pending, "true"
+        elif assigned is None and word not in ("export", "local", "declare", "then", "do", "else", "exec"):
+            in_command = True
 
 
 def _filled(text: str, variables: Mapping[str, str]) -> str:

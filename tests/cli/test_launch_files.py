@@ -69,7 +69,10 @@ def test_a_run_over_two_servers_meets_at_the_first(run: Run, tmp_path: Path) -> 
     assert yaml.safe_load(files["skypilot.yaml"])["num_nodes"] == 2
 
 
-@pytest.mark.parametrize(("framework", "program"), [("trl", "accelerate"), ("axolotl", "axolotl")])
+@pytest.mark.parametrize(
+    ("framework", "program"),
+    [("hf-trainer", "accelerate"), ("axolotl", "axolotl"), ("trl", "trl"), ("llama-factory", "llamafactory-cli")],
+)
 def test_a_framework_finds_its_file_where_the_script_wrote_it(
     run: Run, tmp_path: Path, framework: str, program: str
 ) -> None:
@@ -81,7 +84,7 @@ def test_a_framework_finds_its_file_where_the_script_wrote_it(
     assert "train.yaml" in started
     config = yaml.safe_load((tmp_path / "train.yaml").read_text())
     assert config.get("num_processes", 4) == 4
-    assert ("--use_peft" in started) is (framework == "trl")  # axolotl reads all of it in the file
+    assert ("--use_peft" in started) is (framework == "hf-trainer")  # the others read all of it in the file
 
 
 def test_copies_of_a_model_have_gpus_of_their_own(run: Run, tmp_path: Path) -> None:

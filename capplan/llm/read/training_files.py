@@ -6,15 +6,18 @@ from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
 
-from capplan.errors import SpecError
+from capplan.errors import SpecError, nearest_names
 from capplan.files import is_file
 from capplan.llm.core.training.stated_file import StatedFile
-from capplan.specs.foreign_files import read_foreign
+from capplan.llm.read.framework_forms import FRAMEWORK_FORMS
+from capplan.specs.foreign_files import SCRIPTS, read_foreign
 from capplan.specs.values import RecordFile
 from capplan.units import whole_number
 
 _NOTHING = ("false", "none", "", "null", "auto")
 """Values that leave a key as if it were not there."""
+_MOST_NEAR = 20
+"""Unknown keys whose nearest names are looked for; of a file of another program hundreds may be unknown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,22 +34,26 @@ class FileKey:
 class FileForm:
     """The file of a framework."""
 
-    form: str
     release: str
     source: str
     signs: tuple[str, ...]
     keys: Mapping[str, FileKey]
     defaults: Mapping[str, str] = field(default_factory=dict)
     models: Mapping[str, str] = field(default_factory=dict)
+    shipped: str = ""
+    describes_model: bool = False
     unmodelled: tuple[str, ...] = ()
     silent: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileForms:
-    """The files of all frameworks, and the words that several of them use."""
+    """The files of all frameworks, the words that several of them use, and the arguments of what launches scripts."""
 
     vocabularies: Mapping[str, Mapping[str, str]]
+    launchers: Mapping[str, FileKey]
+    launchers_silent: tuple[str, ...]
+    shipped_files: Mapping[str, Mapping[str, str]]
     frameworks: Mapping[str, FileForm]
 
 
@@ -66,10 +73,14 @@ def read_training_files(paths: Sequence[Path], *, framework: str | None = None) 
         stated = _read(path, framework)
         found.append(stated)
         named = stated.stated.get("file")
-        beside = path.parent / named if named else None
-        if beside is not None and is_file(beside):
-            found.append(_read(beside, "deepspeed"))
-        elif named:
+        if not named:
+            continue
+        if is_file(path.parent / named):
+            found.append(_read(path.parent / named, "deepspeed"))
+        elif (shipped := file_forms().shipped_files.get(named.rpartition("/")[2])) is not None:
+            release = f"the file that {stated.framework} ships"
+            found.append(StatedFile(path=named, framework="deepspeed", release=release, stated=shipped, defaults={}))
+        else:
             unread = f"{named}, which is not a file beside it (name it with another ⟨config⟩)"
             found[-1] = replace(stated, unmodelled=(*stated.unmodelled, unread))
     return tuple(found)
@@ -79,11 +90,14 @@ def _read(path: Path, framework: str | None) -> StatedFile:
     forms, tree = file_forms(), read_foreign(path)
     name = _framework_of(path, tree, forms.frameworks, framework)
     form = forms.frameworks[name]
+    is_script = path.suffix.lower() in SCRIPTS
+    keys = {**form.keys, **forms.launchers} if is_script else form.keys
+    silent = (*form.silent, *forms.launchers_silent) if is_script else form.silent
     stated: dict[str, str] = {}
     odd: list[str] = []
-    for key, rule in form.keys.items():
+    for key, rule in keys.items():
         value = tree.get(key)
-        if value is None or (value in _NOTHING and value not in rule.sets):
+        if value is None or (value.lower() in _NOTHING and value.lower() not in {**rule.sets, **rule.values}):
             continue
         if "$" in value:
             odd.append(f"{key}: {value}, which the file does not set to a plain value")
@@ -94,38 +108,23 @@ def _read(path: Path, framework: str | None) -> StatedFile:
             stated[rule.option] = word
         elif rule.option is not None or not _set(stated, rule.sets, value):
             odd.append(f"{key}: {value}")
-    odd += [f"{key}: {tree[key]}" for key in form.unmodelled if tree.get(key, "none") not in _NOTHING]
-    known_keys = {*form.keys, *form.unmodelled}
-    unknown = [key for key in tree if key not in known_keys and not any(fnmatchcase(key, word) for word in form.silent)]
-    # Put the model's name in the place of a component or a flavour; adapters are in a component's name, too.
-    component = stated.pop("component", "").rpartition(".")[2].lower()
-    flavor = stated.pop("flavor", "").lower()
-    extra = stated.pop("more_targets", "")
-    if extra:
-        stated["targets"] = ",".join(filter(None, (stated.get("targets", ""), extra)))
-    for method in ("qlora", "lora"):
-        if component.startswith(f"{method}_"):
-            stated.setdefault("method", method)
-            component = component.removeprefix(f"{method}_")
-            break
-    words = f"{component} {flavor}".strip()
-    if words and words in form.models:
-        stated["model"] = form.models[words]
-    elif words:
-        stated["model_words"] = words
-    named = stated.get("model", "")
-    if named and not named.startswith("/") and is_file(path.parent / named / "config.json"):
-        stated["model"] = str(path.parent / named)
-    with_model = stated
+    odd += [f"{key}: {tree[key]}" for key in form.unmodelled if tree.get(key, "none").lower() not in _NOTHING]
+    known_keys = {*keys, *form.unmodelled}
+    plain = [word for word in silent if "*" not in word]
+    unknown: list[str] = []
+    for key in tree:
+        if key not in known_keys and not any(fnmatchcase(key, word) for word in silent):
+            near = nearest_names(key, (*known_keys, *plain)) if len(unknown) < _MOST_NEAR else []
+            unknown.append(f"{key} (did you mean {', '.join(near[:2])}?)" if near else key)
     return StatedFile(
         path=str(path),
         framework=name,
         release=form.release,
-        stated=with_model,
+        stated=_with_model(stated, form, path),
         defaults={option: value for option, value in form.defaults.items() if option not in stated},
         unmodelled=tuple(odd),
         unknown=tuple(unknown),
-        config=megatron_model(tree) if form.form == "arguments" and "model" not in stated else {},
+        config=megatron_model(tree) if form.describes_model and "model" not in stated else {},
     )
 
 
@@ -143,12 +142,12 @@ def _set(stated: dict[str, str], sets: Mapping[str, Mapping[str, str]], value: s
 
 
 def _framework_of(path: Path, tree: Mapping[str, str], forms: Mapping[str, FileForm], asked: str | None) -> str:
-    """Return the framework whose keys a file has most of; the one that is asked for where it has a table."""
-    if asked in forms:
-        return str(asked)
+    """Return the framework whose keys a file has most of; the one that is asked for unless another has clearly more."""
     signs = {name: sum(sign in tree for sign in form.signs) for name, form in forms.items()}
     best = max(signs, key=lambda name: signs[name])
     others = [name for name, count in signs.items() if count == signs[best] and name != best]
+    if asked in forms and (signs[best] < 2 or signs[str(asked)] > 0):
+        return str(asked)
     if signs[best] < 2:
         raise SpecError(
             f"{path}: has no keys of a file of {', '.join(forms)}; name its ⟨framework⟩ if it is one of them."
@@ -156,6 +155,36 @@ def _framework_of(path: Path, tree: Mapping[str, str], forms: Mapping[str, FileF
     if others:
         raise SpecError(f"{path}: may be a file of {best} or {' or '.join(others)}; name its ⟨framework⟩.")
     return best
+
+
+def _with_model(stated: dict[str, str], form: FileForm, path: Path) -> dict[str, str]:
+    """Put the model's name in the place of a component, a flavour or a recipe; their names say adapters, too."""
+    shipped = stated.pop("shipped", "")
+    component = stated.pop("component", "").rpartition(".")[2].lower()
+    flavor = stated.pop("flavor", "").lower()
+    extra = stated.pop("more_targets", "")
+    if extra:
+        stated["targets"] = ",".join(filter(None, (stated.get("targets", ""), extra)))
+    if shipped:
+        recipe = FRAMEWORK_FORMS.load().recipe_named(form.shipped, shipped)
+        if recipe is None:
+            stated["model_words"] = shipped
+        else:
+            stated["model"], component = recipe
+    for start, method in (("qlora", "qlora"), ("lora", "lora"), ("peft", "lora")):
+        if component.startswith(start):
+            stated.setdefault("method", method)
+            component = component.removeprefix(f"{start}_")
+            break
+    words = "" if shipped else f"{component} {flavor}".strip()
+    if words and words in form.models:
+        stated["model"] = form.models[words]
+    elif words:
+        stated["model_words"] = words
+    named = stated.get("model", "")
+    if named and not named.startswith("/") and is_file(path.parent / named / "config.json"):
+        stated["model"] = str(path.parent / named)
+    return stated
 
 
 _ARGUMENT_MODEL = ("num-layers", "hidden-size", "num-attention-heads", "vocab-size")

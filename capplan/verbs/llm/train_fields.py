@@ -157,7 +157,7 @@ class TrainingMethodFields:
             raise UsageError("⟨base⟩ is the format of a frozen base; add ⟨method⟩ lora or qlora.")
         tuned = AttentionImplementation.TUNED if framework.tunes_attention else AttentionImplementation.FLASH
         return TrainingJob(
-            architecture=_trained(model.architecture, self.objective),
+            architecture=_trained(replace(model.architecture, publisher_id=model.hf_id), self.objective),
             framework=framework,
             method=self.method,
             adapter=Adapter(rank=self.rank, targets=adapter_targets(self.targets or ("all",))),

@@ -38,9 +38,9 @@ class TrainedModelFields(LanguageModelFields):
         Meta(max_length=8),
         Option(
             is_usual=True,
-            help="A file of axolotl, TRL, LLaMA-Factory, unsloth, torchtune, torchtitan, MaxText, DeepSpeed or "
-            "accelerate, or a shell script of Megatron, whose settings are taken; repeatable. Options other than their "
-            "default win.",
+            help="A file of axolotl, TRL, LLaMA-Factory, unsloth, torchtune, torchtitan, MaxText, NeMo, DeepSpeed or "
+            "accelerate, or a shell script that starts one of them or Megatron, whose settings are taken; repeatable. "
+            "Options other than their default win.",
             topic=Topic.MODEL, metavar="FILE", doors=HERE,
         ),
     ] = ()  # fmt: skip
@@ -82,6 +82,7 @@ def with_config(question: _Question) -> "tuple[_Question, tuple[StatedFile, ...]
 
 _PLACES = {
     "model_words", "gpus", "nodes", "per_node", "ranks", "replicas", "global_batch", "steps", "file", "pipeline_micro",
+    "layers", "chunk_layers", "device_batch", "engine", "auto_precision", "expert_ranks", "local_batch", "tf32",
 }  # fmt: skip
 """What files say beside options, which options are derived from."""
 
@@ -97,8 +98,10 @@ def _merged(files: "tuple[StatedFile, ...]") -> dict[str, str]:
         if file.config:
             said["model"] = file.path
     said.setdefault("framework", trainers[0].framework)
-    shards = [file for file in files if file.framework == "deepspeed" and file.stated.get("shard", "none") != "none"]
-    if shards and said.get("method", "full") == "full":
+    if "auto_precision" in said and not any("precision" in file.stated for file in files):
+        said["precision"] = said["auto_precision"]
+    engines = [file for file in files if "deepspeed" in (file.framework, file.stated.get("engine"))]
+    if any(file.stated.get("shard", "none") != "none" for file in engines) and said.get("method", "full") == "full":
         said["framework"] = "deepspeed"
     return said
 
@@ -111,21 +114,44 @@ def _laid_out(said: Mapping[str, str], fields: Mapping[str, Field]) -> Mapping[s
     gpus = whole.get("gpus")
     if gpus is None and "per_node" in whole:
         gpus = whole["per_node"] * whole.get("nodes", 1)
-    ranks, replicas = whole.get("ranks", 0), whole.get("replicas", 1)
-    if gpus is None and ranks > 0:
-        gpus = ranks * replicas * shares // max(1, whole.get("cp", 1))
+    experts = whole.get("expert_ranks", 1)  # MaxText's devices are the product of all its degrees
+    ranks, replicas = whole.get("ranks", 0) * experts, whole.get("replicas", 1)
+    if experts > 1:
+        found["ep"] = str(experts)
+    if gpus is None and ranks > 0 and replicas > 0:
+        gpus = ranks * replicas * shares
     if gpus is not None:
         found["gpu_count" if "gpu_count" in fields else "counts"] = str(gpus)
         if replicas > 1 and ranks > 1:
-            found["shard_group"] = str(ranks)
-    if whole.get("pp", 1) > 1 and "ranks" in whole and "micro_batch" in whole:  # torchtitan divides the local batch
-        micro = max(1, whole.get("pipeline_micro", 1))
-        found["accumulate"] = str(max(1, whole["micro_batch"] // micro))
+            found["shard_group"] = str(ranks * whole.get("cp", 1))
+        elif replicas > 1:
+            found["shard"] = "none"
+    if "tf32" in said and said.get("precision") == "fp32":
+        found["precision"] = "tf32"
+    if "device_batch" in said:
+        found["micro_batch"] = _rank_batch(said["device_batch"], shares)
+    if "chunk_layers" in whole and whole.get("layers", 0) > 0 and whole["chunk_layers"] > 0:
+        found["vp"] = str(max(1, whole["layers"] // (whole["chunk_layers"] * max(1, whole.get("pp", 1)))))
+    if "local_batch" in whole:  # a pipeline divides it; without one, steps accumulate by themselves
+        micro = max(1, whole.get("pipeline_micro", 1)) if whole.get("pp", 1) > 1 else whole["local_batch"]
         found["micro_batch"] = str(micro)
+        if whole.get("pp", 1) > 1:
+            found["accumulate"] = str(max(1, whole["local_batch"] // micro))
+    elif "local_batch" in said:
+        found["micro_batch"] = said["local_batch"]
     sizes = [whole_number(found.get(name, "1")) or 0 for name in ("micro_batch", "accumulate")]
     if "global_batch" in fields and "global_batch" not in found and "micro_batch" in found and all(sizes):
         found["global_batch"] = str(prod(sizes) * max(1, (gpus or 1) // shares))
     return found
+
+
+def _rank_batch(text: str, shares: int) -> str:
+    """Return the sequences of a data-parallel rank, of which each of its GPUs has a share; else the text."""
+    try:
+        batch = float(text) * shares
+    except ValueError:
+        return text
+    return str(round(batch)) if batch.is_integer() else text
 
 
 def _value(field: Field, text: str, where: str) -> Any:

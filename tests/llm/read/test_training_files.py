@@ -139,7 +139,7 @@ def test_megatrons_arguments_describe_the_model(tmp_path: Path) -> None:
 
 def test_every_option_that_a_table_names_is_one_and_every_word_is_among_its_words() -> None:
     options = {field.name for field in fields(TrainingJobFields)} | _PLACES
-    options |= {"component", "flavor", "more_targets", "epochs", "async_checkpoints"}
+    options |= {"component", "flavor", "shipped", "more_targets", "epochs", "async_checkpoints"}
     forms = file_forms()
     assert len(forms.frameworks) >= 8
     for name, form in forms.frameworks.items():
@@ -176,3 +176,84 @@ def test_sizes_of_a_script_that_no_model_has_describe_none(tmp_path: Path, size:
     script = MEGATRON.replace("--num-attention-heads 8", f"--num-attention-heads {size}")
     (file,) = read_training_files([written(tmp_path, "run.sh", script)])
     assert file.config == {}
+
+
+# Public examples, reduced to the keys that matter, and what the framework's own parser makes of them.
+EXAMPLES = {
+    # examples/train_lora/llama3_lora_sft.yaml of hiyouga/LLaMA-Factory at 13d252fa, with the file of DeepSpeed that its
+    # examples/train_full name
+    "factory.yaml": (
+        "model_name_or_path: meta-llama/Meta-Llama-3-8B-Instruct\nstage: sft\ndo_train: true\nfinetuning_type: lora\n"
+        "lora_rank: 8\nlora_target: all\ndataset: identity\ntemplate: llama3\ncutoff_len: 2048\nbf16: true\n"
+        "deepspeed: examples/deepspeed/ds_z3_config.json\nper_device_train_batch_size: 1\n"
+        "gradient_accumulation_steps: 8\nnum_train_epochs: 3.0\n",
+        {"method": "lora", "rank": "8", "seq_len": "2048", "micro_batch": "1", "accumulate": "8", "precision": "bf16"},
+    ),
+    # examples/llm/llama3_8b/conf/llama3_8b_pretrain_override_example.yaml of NVIDIA-NeMo/Megatron-Bridge at c7761623,
+    # by the names of ConfigContainer in the wheel 0.3.1
+    "bridge.yaml": (
+        "model: {tensor_model_parallel_size: 2, pipeline_model_parallel_size: 2, context_parallel_size: 1}\n"
+        "train: {train_iters: 500000, global_batch_size: 256, micro_batch_size: 4, eval_interval: 1000}\n"
+        "optimizer: {lr: 0.00025}\nddp: {grad_reduce_in_fp32: true}\n",
+        {"tp": "2", "pp": "2", "cp": "1", "steps": "500000", "global_batch": "256", "micro_batch": "4"},
+    ),
+    # examples/nlp/language_modeling/conf/megatron_gpt_config.yaml of NVIDIA/NeMo at 000763d0
+    "nemo.yaml": (
+        "trainer: {devices: 1, num_nodes: 1, precision: 16, max_steps: 100000}\nexp_manager: {name: megatron_gpt}\n"
+        "model:\n  micro_batch_size: 4\n  global_batch_size: 8\n  encoder_seq_length: 512\n  megatron_amp_O2: False\n"
+        "  activations_checkpoint_granularity: null\n  optim: {name: fused_adam, lr: 2e-4}\n",
+        {"per_node": "1", "nodes": "1", "precision": "fp16", "seq_len": "512", "states": "autocast",
+         "micro_batch": "4", "global_batch": "8", "steps": "100000"},
+    ),
+    # recipes/configs/llama3_1/8B_lora.yaml of the wheel torchtune 0.6.1
+    "tune.yaml": (
+        "model:\n  _component_: torchtune.models.llama3_1.lora_llama3_1_8b\n"
+        "  lora_attn_modules: [q_proj, v_proj, output_proj]\n  apply_lora_to_mlp: True\n  lora_rank: 8\n"
+        "tokenizer: {_component_: torchtune.models.llama3.llama3_tokenizer, "
+        "max_seq_len: null}\nbatch_size: 2\ngradient_accumulation_steps: 8\n"
+        "optimizer: {_component_: torch.optim.AdamW, fused: True}\n"
+        "loss: {_component_: torchtune.modules.loss.CEWithChunkedOutputLoss}\ndtype: bf16\n"
+        "enable_activation_checkpointing: False\n",
+        {"model": "llama-3.1-8b-instruct", "method": "lora", "rank": "8", "micro_batch": "2", "accumulate": "8",
+         "targets": "q_proj,v_proj,output_proj,mlp", "optimizer": "adamw"},
+    ),
+    # qwen/train.sh of okeeper/LLaMA-Factory: the same keys as a command's arguments
+    "factory.sh": (
+        "MODEL_PATH=Qwen/Qwen3-8B\nllamafactory-cli train \\\n  --model_name_or_path ${MODEL_PATH} \\\n"
+        "  --stage sft \\\n  --do_train \\\n  --finetuning_type full \\\n  --template qwen3 --cutoff_len 2048 \\\n"
+        "  --per_device_train_batch_size 1 --gradient_accumulation_steps 2 --bf16\n",
+        {"model": "Qwen/Qwen3-8B", "method": "full", "seq_len": "2048", "accumulate": "2", "precision": "bf16"},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_public_examples_say_what_their_keys_mean(tmp_path: Path, name: str) -> None:
+    text, expected = EXAMPLES[name]
+    file, *beside = read_training_files([written(tmp_path, name, text)])
+    assert {option: file.stated.get(option) for option in expected} == expected
+    assert (file.unknown, file.unmodelled) == ((), ())
+    assert [each.stated for each in beside] == ([{"shard": "zero3"}] if name == "factory.yaml" else [])
+
+
+def test_an_unknown_key_is_shown_with_the_nearest_known(tmp_path: Path) -> None:
+    text = EXAMPLES["factory.yaml"][0].replace("cutoff_len", "cutof_len")
+    file, *_ = read_training_files([written(tmp_path, "a.yaml", text)])
+    assert file.unknown == ("cutof_len (did you mean cutoff_len?)",)
+
+
+def test_settings_are_a_commands_own_and_variables_the_scripts(tmp_path: Path) -> None:
+    # a variable before a command is no setting of it; a comment and the end of a line end a command
+    script = """#!/bin/bash
+    batch_size=7
+    tune run --nproc-per-node 8 full_finetune_distributed --config llama3_1/8B_full batch_size=2 \\
+      'model.lora_attn_modules=[q_proj,v_proj]' clip_grad_norm=null  # it's overridden
+    epochs=9
+    torchrun -m torchtitan.train --training.seq_len 8 activation-checkpoint:full
+    python x.py --lora_target_modules q_proj k_proj --nproc 8 x
+    """
+    assert read_foreign(written(tmp_path, "a.sh", script.replace("\\\\", "\\"))) == {
+        "nproc-per-node": "8", "config": "llama3_1/8B_full", "batch_size": "2", "clip_grad_norm": "null",
+        "model.lora_attn_modules": "q_proj,v_proj", "training.seq_len": "8", "activation-checkpoint": "full",
+        "lora_target_modules": "q_proj,k_proj", "nproc": "8",
+    }  # fmt: skip

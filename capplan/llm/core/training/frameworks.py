@@ -49,22 +49,55 @@ class FrameworkForm:
     """A framework's configuration, whose lines have places for words; one of `?word` stands where that is not empty.
 
     `head` is all of a file in YAML, or comments before `command`, whose lines are joined. `start` is the command that
-    reads the file, and `arguments` are what it takes besides.
+    reads the file, and `arguments` are what it takes besides. `recipe` is the kind of a shipped recipe that it takes,
+    and `place` stands where none is shipped. `left` are words of a job, by name, that it cannot say.
     """
 
     head: str
+    recipe: str = ""
+    place: str = ""
+    left: tuple[str, ...] = ()
     command: str = ""
     start: str = ""
     arguments: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ShippedModel:
+    """What a framework ships of a model: the name there, and the kinds of recipes; none where there is one alone."""
+
+    name: str
+    kinds: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FrameworkForms:
-    """The configurations of all frameworks, and their words; `matrices` are names of those that adapters change."""
+    """The configurations of all frameworks, and their words; `matrices` are names of those that adapters change.
+
+    `shipped` holds by form and by model what a framework ships, `left` what a form says of a word that it cannot say.
+    """
 
     matrices: Mapping[str, Mapping[str, str]]
+    shipped: Mapping[str, Mapping[str, ShippedModel]]
     words: Mapping[str, Renaming]
+    left: Mapping[str, str]
     forms: Mapping[str, FrameworkForm]
+
+    def recipe_of(self, form: str, model: str, kind: str) -> str:
+        """Return the name of the recipe that is shipped of a model; empty where none is."""
+        found = self.shipped.get(form, {}).get(model)
+        if found is None or (found.kinds and kind not in found.kinds):
+            return ""
+        return f"{found.name}_{kind}" if found.kinds else found.name
+
+    def recipe_named(self, form: str, name: str) -> tuple[str, str] | None:
+        """Return the model of a shipped recipe and the recipe's kind, the inverse of `recipe_of`."""
+        for model, found in self.shipped.get(form, {}).items():
+            short = found.name.rpartition(" ")[2]
+            for kind in found.kinds or ("",):
+                if name == f"{short}_{kind}".rstrip("_"):
+                    return model, kind
+        return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -193,7 +226,7 @@ FRAMEWORKS = (
     ),
     _trainer(
         name="trl", states=States.AUTOCAST,
-        accumulates_whole=True, widens_quantised=True, recomputes=True, launch="accelerate", release="TRL 1.16",
+        accumulates_whole=True, widens_quantised=True, recomputes=True, launch="trl", release="TRL 1.16",
         tiles_loss=(Objective.SFT, Objective.DPO, Objective.GRPO),
         # `gradient_checkpointing` is on by default since pull request 3510 of 2025-06. SFT's loss is `chunked_nll`
         # since 1.7, DPO chunks its logits since 1.14 and GRPO since 1.15 (sft_config.py, dpo_trainer.py and
@@ -209,7 +242,7 @@ FRAMEWORKS = (
     ),
     _trainer(
         name="llama-factory", states=States.AUTOCAST,
-        accumulates_whole=True, recomputes=True, launch="accelerate", release="LLaMA-Factory 0.9",
+        accumulates_whole=True, recomputes=True, launch="llama-factory", release="LLaMA-Factory 0.9",
     ),
     _trainer(
         name="peft", states=States.PURE,

@@ -41,10 +41,16 @@ def launch_config(job: TrainingJob) -> LaunchConfig | None:
     if forms is None or not job.framework.launch:
         return None
     form, words = forms.forms[job.framework.launch], _words(job, forms)
+    words["recipe"] = forms.recipe_of(job.framework.launch, job.architecture.name, filled(form.recipe, words))
+    words["named_recipe"] = words["recipe"] or form.place
     words["start"] = filled(form.start, words)
     arguments = form_lines(form.arguments, words)
     words["arguments"] = "\n".join(f"#   {line}" for line in arguments)
-    text = "\n".join([*form_lines(form.head, words), *filter(None, [" \\\n  ".join(form_lines(form.command, words))])])
+    left = ", ".join(filled(forms.left[word], words) for word in form.left if words[word])
+    beside = [f"# left to you, as it cannot be said here: {left}"] if left else []
+    text = "\n".join(
+        [*form_lines(form.head, words), *beside, *filter(None, [" \\\n  ".join(form_lines(form.command, words))])]
+    )
     return LaunchConfig(text=f"{text}\n", start=" ".join(filter(None, [words["start"], *arguments])))
 
 
@@ -57,7 +63,7 @@ def nodes_of(job: TrainingJob) -> tuple[int, int]:
 def _words(job: TrainingJob, forms: FrameworkForms) -> dict[str, str]:
     layout, model, targets = job.layout, job.architecture, job.adapter.targets
     nodes, per_node = nodes_of(job)
-    group, total = layout.shard_group or layout.data, len(model.layers)
+    group = layout.shard_group // layout.context if layout.shard_group else layout.data
     is_half = job.compute not in (Compute.TF32, Compute.FP32)
     zero3 = layout.shard is Shard.ZERO3
     moved = {Offloaded.OPTIMIZER, Offloaded.PARAMETERS} & job.offloaded
@@ -65,21 +71,24 @@ def _words(job: TrainingJob, forms: FrameworkForms) -> dict[str, str]:
     left = (f"# left to you: {what}" for what in dict.fromkeys(_beyond_megatron(model)))
     texts = {
         "space": " ",
-        "model": model.name, "repository": model.publisher_id or f"REPOSITORY  # of {model.name}",
+        "model": model.name, "repository": model.publisher_id or "REPOSITORY",
         "nodes": nodes, "per_node": per_node, "gpus": layout.gpus, "micro_batch": job.micro_batch,
         "accumulation": job.accumulation, "global_batch": job.global_batch, "sequence": job.sequence_tokens,
         "tensor": layout.tensor, "pipeline": layout.pipeline, "virtual": layout.virtual, "context": layout.context,
         "expert": layout.expert, "expert_tensor": layout.expert_tensor, "data": layout.data, "rank": job.adapter.rank,
         "compute": job.compute.value, "recompute": job.recompute.value, "optimizer": job.optimizer.value,
         "attention": job.attention.value, "base": job.base.value, "method": job.method.value,
-        "shard": layout.shard.value, "half": ("fp16" if job.compute is Compute.FP16 else "bf16") if is_half else "",
+        "shard": layout.shard.value, "objective": job.objective.value,
+        "completion": job.completion_tokens,
+        "half": ("fp16" if job.compute is Compute.FP16 else "bf16") if is_half else "",
         # a pipeline divides the local batch into its micro-batches; without one, steps accumulate by themselves
         "local_batch": job.micro_batch * (job.accumulation if layout.pipeline > 1 else 1),
         "groups": max(1, layout.data // group) if zero3 else layout.data, "group": group if zero3 else 1,
-        "sharded_data": layout.data if zero3 else 1, "copied_data": 1 if zero3 else layout.data,
+        # MaxText's devices are the product of all its degrees, that of experts among them
+        "plain_data": max(1, layout.data // layout.expert) if zero3 else 1, "copied_data": 1 if zero3 else layout.data,
         "device_batch": f"{job.micro_batch * layout.data / layout.gpus:g}",
         "positions": max(job.sequence_tokens, model.position_rows),
-        "chunk_layers": total // (layout.pipeline * layout.virtual),
+        "chunk_layers": len(model.layers) // (layout.pipeline * layout.virtual),
         "left_to_you": "\n".join(left), **_model_words(model),
         **{f"{kind}_{name}": words.replace(" ", joint) for kind, words in names.items()
            for name, joint in (("words", " "), ("list", ", "), ("commas", ","))},
@@ -97,6 +106,25 @@ def _words(job: TrainingJob, forms: FrameworkForms) -> dict[str, str]:
         "quantised": job.base is not BaseFormat.BF16, "four_bits": job.base in (BaseFormat.NF4, BaseFormat.NF4_DQ),
         "deepspeed": job.framework.name == "deepspeed", "fused_loss": job.fused_loss,
         "loads_half": job.is_adapted or job.states is States.PURE,
+        "generates": job.parts.generates,
+        "pure_full": job.states is States.PURE and not job.is_adapted and job.compute is Compute.BF16,
+        # what no framework does unless it is asked to
+        "asks_compiler": job.compiled and not job.framework.compiles,
+        "asks_fused_loss": job.fused_loss and not job.framework.fuses_loss,
+        "asks_offload_without_ranks": bool(moved) and (layout.gpus == 1 or layout.shard is Shard.NONE),
+        "asks_copies": layout.shard is Shard.NONE and layout.data > 1,
+        "asks_fp8_base": job.base is BaseFormat.FP8, "asks_int8_base": job.base is BaseFormat.INT8,
+        "asks_single_nf4": job.base is BaseFormat.NF4, "asks_fp16": job.compute is Compute.FP16,
+        "asks_tf32": job.compute is Compute.TF32,
+        "asks_beyond_maxtext": job.compute not in (Compute.BF16, Compute.FP32, Compute.FP8),
+        "of_deepspeed_gathered": job.framework.name == "deepspeed" and layout.keep_gathered,
+        "asks_zero1_or_2": layout.shard in (Shard.ZERO1, Shard.ZERO2) and layout.data > 1,
+        "asks_zero2_or_3": layout.shard in (Shard.ZERO2, Shard.ZERO3) and layout.data > 1,
+        "asks_some_recomputation": job.recompute in (Recompute.ATTENTION, Recompute.OPERATORS),
+        "asks_attention_recomputed": job.recompute is Recompute.ATTENTION,
+        "asks_adamw_no_more": job.optimizer is not OptimizerRecipe.ADAMW,
+        "asks_narrow": job.compute in (Compute.FP8, Compute.MXFP8, Compute.NVFP4),
+        "asks_other_than_bf16": job.compute is not Compute.BF16,
         "odd_for_unsloth": layout.gpus > 1 or job.optimizer is not OptimizerRecipe.ADAMW_8BIT,
     }  # fmt: skip
     spelt = {f"is_{name}": str(holds) for name, holds in flags.items()}
@@ -135,6 +163,8 @@ def _model_words(model: Architecture) -> dict[str, object]:
 def _beyond_megatron(model: Architecture) -> Iterator[str]:
     """Yield in words what a model has that these arguments do not say."""
     for layer in model.layers:
+        if layer.norm_parameters >= 4 * model.norm_parameters > 0:
+            yield "its norms behind attention and MLP"
         match layer.mixer:
             case Attention() as mixer:
                 if mixer.window is not None:

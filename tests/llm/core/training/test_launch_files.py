@@ -158,7 +158,34 @@ def test_flags_of_trl_have_values_and_optimizers_are_those_of_its_trainer() -> N
         for flag in ("--bf16", "--fp16", "--tf32", "--use_liger_kernel", "--torch_compile"):
             assert re.search(rf"{flag}(?! (True|False)\b)", said) is None, said
         assert re.search(r"--optim (adamw-bf16|muon)", said) is None
-        assert ("--optim " in said) is ("# no --optim of theirs" not in text)
+        assert ("--optim " in said) is ("the optimizer" not in text)
+
+
+def trl_parser() -> Any:
+    """Return the parser of `trl sft`, its own arguments and what it hands to accelerate."""
+    return pytest.importorskip("trl.scripts.sft", reason="needs a framework of training: trl").make_parser()
+
+
+def test_trl_reads_its_file(tmp_path: Path) -> None:
+    launch = pytest.importorskip("accelerate.commands.launch", reason="needs a framework of training: accelerate")
+    for number, text in enumerate(texts("trl")):
+        file = tmp_path / f"{number}.yaml"
+        file.write_text(text)
+        *_, left, beside = trl_parser().parse_args_and_config(
+            ["--config", str(file)], return_remaining_strings=True, separate_remaining_strings=True
+        )
+        assert beside == []
+        at = left.index("--accelerate_config")
+        assert left[at + 1] in {"single_gpu", "multi_gpu", "zero1", "zero2", "zero3", "fsdp2"}
+        parsed = launch.launch_command_parser().parse_args([*left[:at], *left[at + 2 :], "sft.py"])
+        assert parsed.num_processes in (1, 8, 16)
+
+
+def test_llama_factory_reads_its_file() -> None:
+    parser = pytest.importorskip("llamafactory.hparams.parser", reason="needs a framework of training: llama-factory")
+    for text in texts("llama-factory"):
+        model, *_ = parser._parse_train_args(yaml.safe_load(text))
+        assert model.model_name_or_path
 
 
 def test_axolotl_reads_its_file() -> None:
