@@ -14,7 +14,9 @@ from capplan.llm.read.catalogue import catalogue_ids, find_in_catalogue, unknown
 from capplan.llm.read.checkpoint import INDEX, PART, gguf_parts, indexed_files, model_of_config, model_of_gguf
 from capplan.llm.read.config.traits import UnusualModelError
 from capplan.llm.read.hub_models import model_of_hub
+from capplan.llm.read.training_files import megatron_model
 from capplan.llm.read.weight_headers import read_gguf_header, read_safetensors_header
+from capplan.specs.foreign_files import SCRIPTS, read_foreign
 from capplan.strict_json import JsonError, read_json
 
 LARGEST_CONFIG_BYTES = 32_000_000
@@ -85,6 +87,11 @@ def _from_path(path: Path) -> LanguageModel:
             return _from_folder(path.parent, name=path.resolve().parent.name)
         tensors = read_safetensors_header(path)
         return model_of_config(_read_json(config), name=path.stem, where=str(path), tensors=tensors)
+    if path.suffix.lower() in SCRIPTS:
+        config_of_script = megatron_model(read_foreign(path))
+        if not config_of_script:
+            raise SpecError(f"{path}: its commands have no Megatron arguments that describe a whole model.")
+        return model_of_config(config_of_script, name=path.stem, where=str(path), tensors=())
     name = path.resolve().parent.name if path.name == "config.json" else path.stem
     return model_of_config(_read_json(path), name=name, where=str(path), tensors=())
 

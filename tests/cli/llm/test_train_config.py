@@ -82,3 +82,23 @@ def test_a_question_without_a_model_is_refused_in_a_sentence(run: Run, tmp_path:
     nameless = run("llm", "train", "memory", "--config", file, "--gpu", "rtx-4090")
     assert nameless.exit_code == 2
     assert "does not name a model; add the MODEL." in nameless.stderr
+
+
+def test_a_launch_file_of_megatron_describes_its_model(run: Run, tmp_path: Path) -> None:
+    words = "--gpus 16 --framework megatron --tp 8 --pp 2 --vp 2 --accumulate 8 --recompute full"
+    asked = ("llm", "train", "estimate", "llama-3.1-70b-instruct", "--gpu", "h100-sxm5-80gb", *words.split(), "--json")
+    by_options = json.loads(run(*asked, "--launch").stdout)["estimate"]
+    file = written(tmp_path, "llama.sh", by_options["launch"])
+    by_file = json.loads(run("llm", "train", "estimate", "--config", file, "--gpu", "h100-sxm5-80gb", "--json").stdout)
+    assert by_file["estimate"]["job"] == by_options["job"] | {"model": "llama"}
+    assert by_file["estimate"]["tokens_per_s"] == by_options["tokens_per_s"]
+    assert by_file["estimate"]["memory"]["peak_bytes"] == by_options["memory"]["peak_bytes"]
+
+
+def test_a_multi_node_command_of_llama_factory_has_its_words_apart(run: Run) -> None:
+    words = "--gpus 16 --framework llama-factory --method lora --gpu h100-sxm5-80gb --launch --json"
+    found = json.loads(run("llm", "train", "estimate", "llama-3.1-8b-instruct", *words.split()).stdout)
+    first = found["estimate"]["launch"].splitlines()[0]
+    assert first.endswith(
+        "NNODES=2 NODE_RANK=$NODE_RANK MASTER_ADDR=$MASTER_ADDR MASTER_PORT=29500 llamafactory-cli train train.yaml"
+    )
