@@ -166,12 +166,14 @@ def answer_report(question: ReportQuestion, context: Context) -> "Report":
     )
     terms = _terms(question)
     constraints, feedback = question.stated_constraints(), context.feedback
-    pipeline, local = pipeline_request(question, context, terms.workload), question.local_currency()
+    pipeline = pipeline_request(question, context, terms.workload)
     alone = NamedLoad(name="", model=None, demand=demand_without_load())
     stated = admitting_as_stated(read_load_file(load) if load else LoadFile(loads=(alone,)), shown=str(load))
     known = find_gpus(asked_gpus)
     prices = _known_prices(question, known, stated, load)
     stated = admitting(stated, constraints, gpus=known, prices=prices, usd_per_kwh=question.usd_per_kwh)
+    admitted = frozenset[str]().union(*(load.demand.constraints.allow.regions for load in stated.loads))
+    local = replace(question, regions=tuple(sorted(admitted))).local_currency()
     filters = PriceFilters(only_priced=question.priced, max_usd_per_hour=question.max_usd_per_hour)
     gpus = admitted_gpus(known, prices, stated, filters)
     wait_for = asked_wait(question.wait_for, known.known) if question.wait_for is not None else None

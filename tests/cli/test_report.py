@@ -157,6 +157,18 @@ def test_terms_names_and_caps_stand_in_the_load_file(run: Run, plan: Path, tmp_p
     assert "term not admitted: buy" in {each["reason"] for each in model["left_out"]}
 
 
+def test_regions_of_a_load_file_and_of_the_command_line_name_one_currency(run: Run, plan: Path, tmp_path: Path) -> None:
+    """Germany by `allow` gave dollars alone, and by --region euros beside them."""
+    stated = tmp_path / "stated.load.yaml"
+    stated.write_text(SERVICE.read_text() + "allow: {regions: [de]}\n")
+    rate = ("--currency", "EUR=1.25")
+    ways = [("--load", stated), ("--load", SERVICE, "--region", "de")]
+    answers = [run("report", plan, "--batch", "8", *way, *more) for way in ways for more in ((), rate)]
+    lines = [[line for line in answer.stdout.splitlines() if "Cost per year in EUR" in line] for answer in answers]
+    assert lines[:2] == lines[2:]
+    assert [len(found) for found in lines] == [1] * 4
+
+
 def test_terms_names_and_caps_stand_on_the_command_line(run: Run, plan: Path, tmp_path: Path) -> None:
     out = tmp_path / "out.json"
     words = ("--terms", "buy", "--max-capex", "30k", "--max-power", "20kW", "--max-rack-units", "10", "-o", out)
