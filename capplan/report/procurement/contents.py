@@ -147,6 +147,7 @@ def _fleet(report: Report, fleet: FleetRow, live: LiveParts) -> Section:
         Lines([fleet.sentence], role=LineRole.VERDICT),
         Cards(figures=figures_shown),
         Charts(charts=drawn, look="half", on=HTML | PDF),
+        SigningLine(on=HTML | PDF if figures_shown else NOWHERE),
     ]
     for title, caption, content in (
         (
@@ -160,12 +161,11 @@ def _fleet(report: Report, fleet: FleetRow, live: LiveParts) -> Section:
             blocks.append(_titled(title, GridTable(content=content, caption=caption, is_stacked=True)))
     table = GridTable(
         content=fleet_table(fleet), caption="One fleet of each kind of GPU, best first; amounts in USD",
-        is_stacked=True, most={Medium.PDF: _BRIEF}, points=6.5,
+        is_stacked=True, most={Medium.PDF: _BRIEF}, points=7,
     )  # fmt: skip
     blocks += [
         _titled("Fleets for all services", table),
         Lines([SHARING_WORDS], role=LineRole.SMALL, on=EVERYWHERE - XLSX),
-        SigningLine(on=HTML | PDF if figures_shown else NOWHERE),
     ]
     return Section(blocks, key="fleet", title="One fleet", entry="One fleet", titled_on=MD)
 
@@ -293,7 +293,7 @@ def _all_options(report: Report, model: ModelReport, identity: str, live: LivePa
     table_on = MD | in_pdf | (HTML | XLSX if live is None else NOWHERE)
     blocks: list[Block] = [
         *changing,
-        GridTable(content=content, most=most, points=6.8, widths=widths, on=table_on),
+        GridTable(content=content, most=most, points=7, widths=widths, on=table_on),
         Lines([f"Latency is {latency_words(report)}. {words}"], role=LineRole.SMALL, on=in_pdf),
         Lines([words], role=LineRole.SMALL, on=HTML | MD),
     ]
@@ -332,7 +332,7 @@ def _brief(report: Report, model: ModelReport) -> Section:
     sections: list[Section] = []
     for title, content, widths in parts:
         if content is not None:
-            table = GridTable(content=content, widths=widths, points=6.3, most={Medium.PDF: _BRIEF})
+            table = GridTable(content=content, widths=widths, points=7, most={Medium.PDF: _BRIEF})
             notes = [] if sections else [Lines([note], role=LineRole.SMALL)]
             sections.append(_titled(title, table, *notes))
     return Section(sections, on=PDF)

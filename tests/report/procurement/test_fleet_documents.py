@@ -26,8 +26,17 @@ from capplan.specs.load import read_load_file
 from capplan.specs.prices import load_prices
 from capplan.verbs.constraints import admitting_as_stated
 from tests.nightly import mostly_nightly
-from tests.report.procurement.made_up import CIRCUMSTANCES, EXAMPLES, html_of, markdown_of, pdf_of, plan_document
+from tests.report.procurement.made_up import (
+    CIRCUMSTANCES,
+    EXAMPLES,
+    html_of,
+    made_report,
+    markdown_of,
+    pdf_of,
+    plan_document,
+)
 from tests.report.procurement.test_report_html import drive
+from tests.seen import at_least
 
 pytestmark = pytest.mark.slow
 
@@ -86,6 +95,22 @@ def test_the_signature_of_the_pdf_stands_on_page_one(report: Report, tmp_path: P
     ).stdout.split("\f")[:-1]
     assert ["Approved by" in words for words in pages] == [True] + [False] * (len(pages) - 1)
     assert len(pages) <= 12
+
+
+@pytest.mark.poppler
+def test_no_letters_of_a_table_or_tile_are_below_seven_points(tmp_path: Path) -> None:
+    """Tables of many columns were set in 6.25 pt, tiles in 6.6 pt and commands in 6 pt."""
+    (tmp_path / "r.pdf").write_bytes(pdf_of(made_report("image-service")))
+    words = ["pdftohtml", "-xml", "-stdout", "-i", "-zoom", "3", str(tmp_path / "r.pdf")]  # three pixels a point
+    read = subprocess.run(words, capture_output=True, text=True, check=True).stdout
+    sizes = {font: int(size) for font, size in re.findall(r'<fontspec id="(\d+)" size="(\d+)"', read)}
+    small: list[str] = []
+    sheets = at_least(3, read.split("<page ")[1:])
+    for sheet in sheets:
+        if not re.search(r"<b>(Charts|Roofline)</b>", sheet):  # drawings have letters of their own
+            texts = re.findall(r'<text [^>]*font="(\d+)">(.*)</text>', sheet)
+            small += [text for font, text in texts if sizes[font] < 21]
+    assert small == []
 
 
 def test_what_is_to_be_checked_is_the_fleet_not_one_service(report: Report) -> None:
