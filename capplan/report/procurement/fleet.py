@@ -46,19 +46,22 @@ def _sentence(answer: FleetDecision) -> str:
             broken = "; ".join(violations_of(capped[0], answer.services))
             return f"No fleet of one kind of GPU carries {names} within the caps stated: {_what(capped[0])}, {broken}."
         return f"No fleet of one kind of GPU with a known price carries {names} together."
-    name = choice.option.sizing.capacity.candidate.name
+    option, name = choice.option, choice.option.sizing.capacity.candidate.name
     total, added = choice.gpus_by_year[0], choice.added_by_year
     doubt = concerns_of(choice, answer.services)
-    if doubt:
-        name = f"{name} (weak evidence: {', '.join(doubt)})"
+    weak = f" (weak evidence: {', '.join(doubt)})" if doubt else ""
     if not any(added):
         keep = f" Keeping them costs {_kept_words(choice)}" if choice.kept.total_usd else ""
         carry = "carries" if choice.owned == 1 else "carry"
-        return f"The {choice.owned} owned {name} {carry} {names}: nothing has to be bought or rented.{keep}"
+        return f"The {choice.owned} owned {name}{weak} {carry} {names}: nothing has to be bought or rented.{keep}"
     verb = "Buy" if choice.term is Term.BUY else "Rent"
     count = added[-1] if choice.term is Term.BUY else added[0]
+    where = option.rent.offer_words if option.rent else option.purchase.seller if option.purchase else ""
+    name = f"{name} {figures.term_words(choice.term or '')} ({where})" if where else name
     owned = f" in addition to the {choice.owned} owned" if choice.owned else ""
-    words = f"{verb} {count} × {name}{owned} for {names}: {figures.headline_money(choice.cost.per_year)} USD per year"
+    words = (
+        f"{verb} {count} × {name}{weak}{owned} for {names}: {figures.headline_money(choice.cost.per_year)} USD per year"
+    )
     separate, beside = answer.separate_usd_per_year, _beside_words(answer)
     if separate is None or len(answer.services) < 2:
         return f"{words}; {counted(total, 'GPU')} in all.{beside}"

@@ -97,6 +97,18 @@ def test_the_signature_of_the_pdf_stands_on_page_one(report: Report, tmp_path: P
     assert len(pages) <= 12
 
 
+def test_the_decision_for_all_services_names_what_is_ordered(report: Report) -> None:
+    """It named a GPU alone: neither provider nor machine nor region nor term could be ordered from it."""
+    fleet = report.fleet
+    assert fleet is not None
+    choice = fleet.option(fleet.choice)
+    assert choice is not None
+    alone = report.models[0].option(choice.key)
+    assert alone is not None
+    asked = at_least(2, [word for word in (alone.provider, alone.instance, alone.region) if word])
+    assert [word for word in asked if word not in fleet.sentence] == []
+
+
 @pytest.mark.poppler
 def test_no_letters_of_a_table_or_tile_are_below_seven_points(tmp_path: Path) -> None:
     """Tables of many columns were set in 6.25 pt, tiles in 6.6 pt and commands in 6 pt."""
