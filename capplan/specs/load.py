@@ -8,7 +8,17 @@ from typing import Any
 
 from capplan.core.economics.constraints import Assumption, CostAssumptions, ReportLoad
 from capplan.core.economics.fleet import Owned
-from capplan.core.serving.load import DAYS_PER_WEEK, HOURS_PER_DAY, Job, Load, OneGpu, Service, TrainingPurchase
+from capplan.core.serving.load import (
+    DAYS_PER_WEEK,
+    HOURS_PER_DAY,
+    Job,
+    Load,
+    OneGpu,
+    Service,
+    TrainingPurchase,
+    fitting_runs,
+    runs_refusal,
+)
 from capplan.specs.strict_yaml import Tree, read_yaml
 from capplan.specs.values import ValueReader
 from capplan.units import SECONDS
@@ -24,6 +34,8 @@ CONSTRAINT_KEYS = (
 """The keys that state what a buyer admits, which are read as the options of `capplan report`."""
 LOAD_PARTS = ("llm", "running", "observed")
 """The parts of a file of `capplan load` that are not about `capplan report`, which reads `service` alone."""
+AS_MANY_AS_FIT = "as many as fit into a year"
+"""The source of the runs a year of a job longer than a night."""
 _DEFAULTS = Path(__file__).with_name("load_defaults.yaml")
 
 _MOST_OWNED = 100_000
@@ -416,8 +428,14 @@ class _LoadReader(ValueReader):
         runs, start_s = self._setting("runs_per_year", low=1e-3, high=1e6), self._start_up(deadline)
         scaling = self._setting("scaling", low=0.01, high=1, read=self.fraction) if trains else 1.0
         common = self._common(with_growth=not trains)
-        if deadline and runs and deadline * runs > 366 * SECONDS["d"]:
-            self.refuse(f"{self._kind}.runs_per_year", f"{runs:g} runs of {deadline / 3600:g} h do not fit into a year")
+        if "runs_per_year" in self._given:
+            if deadline and runs and (refusal := runs_refusal(runs, deadline)):
+                self.refuse(f"{self._kind}.runs_per_year", refusal)
+        elif deadline and runs and (most := fitting_runs(deadline)) < runs:
+            runs = most
+            self.assumed["runs_per_year"] = replace(
+                self.assumed["runs_per_year"], value=most, low=most, high=most, basis="derived", source=AS_MANY_AS_FIT
+            )
         if self.problems or not (samples and deadline and epochs and runs and scaling):
             return None
         common |= {"samples": samples, "deadline_s": deadline, "runs_per_year": runs, "start_up_s": start_s}

@@ -421,11 +421,7 @@ def _written(answers: "Sequence[Report]", question: ReportQuestion, *, extension
 def _outcome(report: "Report") -> Outcome:
     """Warn where no option may be recommended; that ends in exit code 1 unless no option has a price at all."""
     lacks_choice = any(model.verdict.choice is None for model in report.models)
-    refused = any(
-        model.verdict.choice is None
-        and (not model.options or any(option.cost_usd_per_year is not None for option in model.options))
-        for model in report.models
-    )
+    refused = any(model.refuses_all for model in report.models)
     warning = "warning: no option with a price carries the load of every model."
     return Outcome(exit_code=int(refused), warnings=(warning,) * lacks_choice)
 

@@ -135,7 +135,10 @@ def test_without_a_load_one_gpu_is_compared():
         (SERVICE + "assumptions:\n  pue: high\n", "assumptions.pue.value: must be a number"),
         (SERVICE + "assumptions:\n  electricity: 0.2\n", "assumptions.electricity: unknown key"),
         ("job:\n  samples: many\n  deadline: 6 h\n", "job.samples: 'many' is not a count"),
-        ("job:\n  samples: 5M\n  deadline: 30 h\n", "job.runs_per_year: 365 runs of 30 h do not fit into a year"),
+        (
+            "job:\n  samples: 5M\n  deadline: 30 h\n  runs_per_year: 300\n",
+            "job.runs_per_year: 300 runs of 30 h do not fit into a year",
+        ),
         ("training:\n  samples: 5M\n  epochs: 0\n  deadline: 30 h\n", "training.epochs: must be above 0"),
         (SERVICE + "  peak: 100/s\n", "is given twice"),
     ],
@@ -144,6 +147,15 @@ def test_what_cannot_be_is_refused_with_its_place(read, text, words):
     with pytest.raises(SpecError) as caught:
         read(text)
     assert words in str(caught.value)
+
+
+@pytest.mark.parametrize(("deadline", "runs"), [("8 h", 365), ("30 h", 292), ("500 d", 1)])
+def test_a_job_runs_as_often_as_it_fits_into_a_year_where_nothing_is_stated(read, deadline, runs):
+    """366 days of 24 h hold 292 runs of 30 h; a job longer than a year runs once."""
+    demand = read(f"job:\n  samples: 5M\n  deadline: {deadline}\n")
+    assert demand.load.runs_per_year == runs
+    [assumed] = [item for item in demand.assumptions if item.key == "runs_per_year"]
+    assert (assumed.value, assumed.basis) == (runs, "judgement" if runs == 365 else "derived")
 
 
 def test_all_problems_are_told_at_once(read):

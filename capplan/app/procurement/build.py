@@ -20,7 +20,7 @@ from capplan.core.gpus.spec import GpuSpec, PeakKind
 from capplan.core.memory.fit import available_memory
 from capplan.core.power import PowerLaw
 from capplan.core.scaling.answer import ServingWays
-from capplan.core.serving.load import Job, Load, Service, TrainingPurchase
+from capplan.core.serving.load import Job, Service, TrainingPurchase
 from capplan.core.serving.response import SpeedTier
 from capplan.core.workload import Mode, Precision
 from capplan.errors import UsageError
@@ -146,7 +146,12 @@ def _with_host_of(demand: ReportLoad, plan: PlanDocument) -> ReportLoad:
 def _answered(
     plan: PlanDocument, demand: ReportLoad, market: Market, circumstances: Circumstances, *, service: str | None = None
 ) -> tuple[Answer, ModelReport]:
-    _check_mode(plan, demand.load)
+    load = demand.load
+    mode = plan.workload.mode
+    if isinstance(load, TrainingPurchase) and mode is not Mode.TRAINING:
+        raise UsageError(f"{plan.model.name}: a training purchase needs a plan of training steps; add ⟨train⟩.")
+    if isinstance(load, Service | Job) and mode is Mode.TRAINING:
+        raise UsageError(f"{plan.model.name}: a {load.kind} needs a plan of inference; drop ⟨train⟩.")
     candidates = candidates_of(
         plan, market.gpus, power_law=circumstances.power_law, data_parallel=circumstances.data_parallel,
         assumptions=demand.assumptions, largest_batches=circumstances.largest_batches,
@@ -194,15 +199,6 @@ def whole_report(
     )
     cleaned: Report = worded_fields(printable_fields(report), option_of)
     return cleaned
-
-
-def _check_mode(plan: PlanDocument, load: Load) -> None:
-    """Refuse a plan of the wrong mode: a training purchase needs training steps, a service or a job inference."""
-    mode = plan.workload.mode
-    if isinstance(load, TrainingPurchase) and mode is not Mode.TRAINING:
-        raise UsageError(f"{plan.model.name}: a training purchase needs a plan of training steps; add ⟨train⟩.")
-    if isinstance(load, Service | Job) and mode is Mode.TRAINING:
-        raise UsageError(f"{plan.model.name}: a {load.kind} needs a plan of inference; drop ⟨train⟩.")
 
 
 def _model_report(
@@ -265,6 +261,7 @@ def decided_model(
     return ModelReport(
         made=made,
         verdict=make_verdict(made, answer, rows, service=service),
+        refuses_all=answer.refuses_all,
         options=rows,
         refusals=tuple(
             InfeasibleGpu(

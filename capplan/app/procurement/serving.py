@@ -29,7 +29,7 @@ from capplan.report.text.llm.plan import nearest_rejections, why_rejected
 from capplan.report.text.llm.report import DEFINITIONS, served_words, serving_figures
 from capplan.specs.fitted import load_power_law
 from capplan.specs.gpus.load import load_gpus
-from capplan.specs.load import demand_without_load, load_defaults
+from capplan.specs.load import AS_MANY_AS_FIT, demand_without_load, load_defaults
 from capplan.specs.prices import Prices
 from capplan.specs.rate_laws import load_rate_laws
 from capplan.units import counted
@@ -81,7 +81,7 @@ def served_load(plan: DeploymentPlan, *, growth_fraction: float, week: tuple[flo
 
 def served_demand(load: Load, *, years: int, constraints: Constraints, states_runs: bool) -> ReportLoad:
     """Return a load with the assumptions about money, without those about hosts, which serving does not count."""
-    fitted = {} if states_runs else {"runs_per_year": ("derived", "as many as fit into a year")}
+    fitted = {} if states_runs else {"runs_per_year": ("derived", AS_MANY_AS_FIT)}
     plain = demand_without_load()
     runs = (load_defaults("job")["runs_per_year"],) if isinstance(load, Job) else ()
     kept = (each for each in plain.assumptions if each.key not in ("cpu_ms_per_sample", "cpu_cores_per_gpu"))

@@ -126,6 +126,18 @@ class Service:
         return tuple(rate / mean for rate in rates) if mean else (1.0,)
 
 
+def fitting_runs(run_s: float) -> float:
+    """Return the runs of a job a year where none are stated: every night, or one after another, at least one."""
+    return max(1.0, min(365.0, 366 * 86400 // run_s))
+
+
+def runs_refusal(runs_per_year: float, run_s: float) -> str | None:
+    """Return why runs do not fit into a year; None where they do."""
+    if runs_per_year * run_s <= 366 * 86400:
+        return None
+    return f"{runs_per_year:g} runs of {run_s / 3600:g} h do not fit into a year"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
     """A batch job: some samples by a deadline, some times a year, without a latency limit.

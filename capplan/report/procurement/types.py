@@ -131,6 +131,7 @@ class ModelReport:
     notes: tuple[str, ...] = ()
     figures: tuple[KeyFigure, ...] = ()
     verdict: Verdict
+    refuses_all: bool = False
     options: tuple[OptionRow, ...]
     refusals: tuple[InfeasibleGpu, ...]
     tornado: tuple[TornadoRow, ...]

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta
 
+from capplan.core.serving.load import runs_refusal
 from capplan.errors import UsageError
-from capplan.units import SECONDS
 from capplan.verbs.llm.fields import (
     MODEL_OPTION,
     SHOWN,
@@ -154,9 +154,8 @@ class LlmPlanQuestion(
             if self.runs_per_year is not None:
                 raise UsageError("⟨runs-per-year⟩ is of a job: state ⟨prompts⟩ and ⟨within⟩, too.")
             return None
-        if self.runs_per_year is not None and self.runs_per_year * self.within_s > 366 * SECONDS["d"]:
-            hours = self.within_s / SECONDS["h"]
-            raise UsageError(f"⟨runs-per-year⟩ {self.runs_per_year:g} of {hours:g} h each do not fit into a year.")
+        if self.runs_per_year is not None and (refusal := runs_refusal(self.runs_per_year, self.within_s)):
+            raise UsageError(f"⟨runs-per-year⟩: {refusal}.")
         if self.rate_per_s is not None or self.concurrency is not None:
             raise UsageError("⟨prompts⟩ states the load as a job; leave out ⟨rate⟩ and ⟨concurrency⟩.")
         return BatchJob(prompts=self.prompts, within_s=self.within_s, stated_runs_per_year=self.runs_per_year)

@@ -3,11 +3,11 @@
 from dataclasses import dataclass, replace
 from math import exp, expm1, log, sqrt
 
+from capplan.core.serving.load import fitting_runs
 from capplan.errors import UsageError
 from capplan.llm.core.serving.asked import ServingTask, Speculation
 from capplan.llm.core.serving.service import Demand
 from capplan.llm.core.simulation.arrivals import Lengths, Sessions
-from capplan.units import SECONDS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +33,7 @@ class BatchJob:
     @property
     def runs_per_year(self) -> float:
         """Return how often the job is paid for: as stated, else every night or one after another, at least once."""
-        return self.stated_runs_per_year or max(1.0, min(365.0, 366 * SECONDS["d"] // self.within_s))
+        return self.stated_runs_per_year or fitting_runs(self.within_s)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
