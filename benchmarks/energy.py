@@ -117,7 +117,7 @@ def read_served(path: Path, deployments: Deployments) -> tuple[list[PowerRow], C
 
 def read_diffusion(path: Path) -> list[PowerRow]:
     """Read the runs of diffusion pipelines; their work is counted from traces of all their parts."""
-    runs = read_measured_pipelines(path).rows
+    runs, _ = read_measured_pipelines(path)
     parts = MeasuredParts({run.gpu for run in runs}, pipelines=load_pipeline_calibration())
     rows = []
     for run in runs:

@@ -90,11 +90,11 @@ class PipelineRow:
 
 def read_timed(path: Path) -> tuple[list[PipelineRow], Counter[str]]:
     """Read the rows with the times of their kernels; the second part counts, by reason, those left out."""
-    found = read_measured_pipelines(path)
-    skipped = Counter(found.skipped)
-    known = MeasuredParts({row.gpu for row in found.rows}, pipelines=UNCALIBRATED)
+    found, left_out = read_measured_pipelines(path)
+    skipped = Counter(left_out)
+    known = MeasuredParts({row.gpu for row in found}, pipelines=UNCALIBRATED)
     rows = []
-    for measured in found.rows:
+    for measured in found:
         try:
             rows.append(_timed(measured, known))
         except CapplanError as error:

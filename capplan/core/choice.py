@@ -1,8 +1,7 @@
 """Choose among options of which some rest on weak evidence: one rule for every answer that recommends something."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import TypeVar
 
 T = TypeVar("T")
 
@@ -10,23 +9,19 @@ WORTH_MENTIONING_FRACTION = 0.9
 """An option passed over for its evidence is mentioned if its cost is at most this share of the chosen one's."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Choice(Generic[T]):
-    """The option to take, and a clearly cheaper one that was passed over because its evidence is weak."""
+def choose(options: Sequence[T], *, cost: Callable[[T], float], is_weak: Callable[[T], bool]) -> tuple[T, T | None]:
+    """Choose the option of least cost among those of good evidence; among all, where no evidence is good.
 
-    chosen: T
-    passed_over: T | None
-
-
-def choose(options: Sequence[T], *, cost: Callable[[T], float], is_weak: Callable[[T], bool]) -> Choice[T]:
-    """Choose the option of least cost among those of good evidence; among all, where no evidence is good."""
+    Returns:
+        The option to take, and a clearly cheaper one that was passed over because its evidence is weak.
+    """
     least = min(options, key=cost)
     sure = [option for option in options if not is_weak(option)]
     if not sure:
-        return Choice(chosen=least, passed_over=None)
+        return least, None
     chosen = min(sure, key=cost)
     is_cheaper = cost(least) < WORTH_MENTIONING_FRACTION * cost(chosen)
-    return Choice(chosen=chosen, passed_over=least if is_cheaper else None)
+    return chosen, least if is_cheaper else None
 
 
 def evidence_rank(*, cost: float | None, is_weak: bool) -> tuple[bool, bool, float]:

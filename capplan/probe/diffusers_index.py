@@ -151,30 +151,20 @@ def _read(path: Path) -> dict[str, Any]:
     return content
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ComponentName:
-    """Words that name one component of a pipeline: `NAME/transformer`, `FOLDER/vae.decode`, or a class of diffusers.
+def find_component(words: str) -> tuple[Mapping[str, Any], str | None, str]:
+    """Return the component that the words after `diffusers:` name: `NAME/transformer`, `FOLDER/vae.decode`, a class.
 
-    Attributes:
-        config: the configuration; empty where a class is named.
-        class_name: the class of diffusers; None for a component of transformers.
-        method: what is called in the place of forward, such as decode; empty for forward.
+    Returns:
+        The configuration, empty where a class is named; the class of diffusers, None for a component of transformers;
+        what is called in the place of forward, such as decode, empty for forward.
     """
-
-    config: Mapping[str, Any]
-    class_name: str | None
-    method: str
-
-
-def find_component(words: str) -> ComponentName:
-    """Return the component that the words after `diffusers:` name."""
     owner, _, component = words.rpartition("/")
     named, _, method = component.partition(".")
     if not owner:
-        return ComponentName(config={}, class_name=named, method=method)
+        return {}, named, method
     index = find_index(owner)
     if named not in index.components:
         raise UnknownNameError(f"component of {PREFIX}{index.name}", named, index.components)
     config = index.components[named]
     class_name = config.get("_class_name")
-    return ComponentName(config=config, class_name=None if class_name is None else str(class_name), method=method)
+    return config, None if class_name is None else str(class_name), method

@@ -32,20 +32,7 @@ class Grid:
     rows: tuple[tuple[str, ...], ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NarrowGrid:
-    """A table that fits a width, its cells folded with line breaks.
-
-    Attributes:
-        content: columns and rows.
-        gap: blanks between two columns.
-    """
-
-    content: Grid
-    gap: int
-
-
-def narrow_grids(content: Grid, width: int) -> tuple[list[NarrowGrid], tuple[str, ...]]:
+def narrow_grids(content: Grid, width: int) -> tuple[list[tuple[Grid, int]], tuple[str, ...]]:
     """Divide a table into tables that fit a width, each with the first column of the whole.
 
     Texts are folded between words first, then headings, then columns stand one blank apart. Where that is not enough,
@@ -54,6 +41,9 @@ def narrow_grids(content: Grid, width: int) -> tuple[list[NarrowGrid], tuple[str
 
     Args:
         width: the room there is. [characters]
+
+    Returns:
+        Each table, its cells folded with line breaks, and the blanks between its columns; the columns left out.
     """
     kept = list(range(len(content.columns)))
     shown = content
@@ -132,12 +122,12 @@ def _longest_word(title: str) -> int:
     return max((len(word) for word in title.split()), default=0)
 
 
-def _folded(content: Grid, width: int) -> NarrowGrid:
+def _folded(content: Grid, width: int) -> tuple[Grid, int]:
     """Fold the widest texts, then the headings, by no more than is needed."""
     least = _least_widths(content)
     gap = next((blanks for blanks in _GAPS if _total(least, blanks) <= width), _GAPS[-1])
     titled = [max(cell, len(column.title)) for cell, column in zip(_cell_widths(content), content.columns, strict=True)]
-    return NarrowGrid(content=_folded_to(content, _shrunk(titled, least, width, gap)), gap=gap)
+    return _folded_to(content, _shrunk(titled, least, width, gap)), gap
 
 
 def _folded_to(content: Grid, widths: Sequence[int]) -> Grid:

@@ -154,7 +154,7 @@ def plain_grid(grid: Grid, *, width: int | None = None) -> str:
         return _aligned(grid)
     blocks, left_out = narrow_grids(grid, width)
     note = wrapped_lines(f"Left out for want of room: {', '.join(left_out)}.", width) if left_out else ""
-    return "\n".join(_aligned(block.content, gap=block.gap) for block in blocks) + note
+    return "\n".join(_aligned(block, gap=gap) for block, gap in blocks) + note
 
 
 def _aligned(grid: Grid, *, gap: int = 2) -> str:

@@ -3,7 +3,6 @@
 import math
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -289,14 +288,6 @@ _ITEM = ("steps", "height", "width", "frames")
 _PREFIX = "diffusers:"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MeasuredPipelines:
-    """The rows of a file, and why others are left out, with how many."""
-
-    rows: tuple[MeasuredPipeline, ...]
-    skipped: Mapping[str, int]
-
-
 def holds_pipelines(path: Path) -> bool:
     """Return True if a file has the columns of measured pipelines."""
     if path.suffix in (".parquet", ".jsonl"):
@@ -304,8 +295,8 @@ def holds_pipelines(path: Path) -> bool:
     return "batch_latency_s" in columns_of(path)
 
 
-def read_measured_pipelines(path: Path) -> MeasuredPipelines:
-    """Read a file of measured pipelines.
+def read_measured_pipelines(path: Path) -> tuple[tuple[MeasuredPipeline, ...], Mapping[str, int]]:
+    """Read the rows of a file of measured pipelines, and why others are left out, with how many.
 
     Columns: model (a name after `diffusers:`, or any words of a pipeline), gpu, batch, batch_latency_s; optionally
     gpus, ulysses_degree, ring_degree, steps, height, width, frames, weights, power_w_all_gpus, joule_per_item.
@@ -322,7 +313,7 @@ def read_measured_pipelines(path: Path) -> MeasuredPipelines:
             rows.append(_row(line, row))
         except ValueError as error:
             skipped[str(error)] += 1
-    return MeasuredPipelines(rows=tuple(rows), skipped=dict(skipped))
+    return tuple(rows), dict(skipped)
 
 
 def _row(line: int, row: Mapping[str, str]) -> MeasuredPipeline:

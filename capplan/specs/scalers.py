@@ -23,13 +23,6 @@ class Preset:
         return Elasticity(name=self.title, policy=self.policy, signal=self.signal, **stated)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Presets:
-    """All autoscalers by name."""
-
-    scalers: Mapping[str, Preset]
-
-
 def load_presets() -> Mapping[str, Preset]:
     """Read the shipped rules of autoscalers."""
-    return RecordFile(kind=Presets, shipped="scalers.yaml", what="rules of autoscalers").load().scalers
+    return RecordFile(kind=Preset, shipped="scalers.yaml", what="rules of autoscalers").load_by_name("scalers")

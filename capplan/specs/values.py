@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Generic
+from typing import Generic, TypeVar
 
 from capplan.core.records import Record, RecordReader, RecordRules, as_plain
 from capplan.errors import UsageError
@@ -13,6 +13,7 @@ from capplan.specs.folders import calibration_file
 from capplan.specs.strict_yaml import Checker, Tree, dump_yaml, read_versioned
 from capplan.units import SECONDS, parse_quantity
 
+Value = TypeVar("Value")
 _LARGEST = 1e15
 _COUNT = re.compile(r"(\d+(?:\.\d+)?)\s*(k|M|G|B)")
 _AMOUNT = re.compile(r"(\d+(?:,\d{3})*(?:\.\d+)?)\s*(?:(k|M)?\s*USD|(k|M))?")
@@ -129,7 +130,7 @@ class YamlRecordReader(Checker, RecordReader):
         """Return how many values were refused so far."""
         return len(self.problems)
 
-    def finished(self, record: Record | None) -> Record:
+    def finished(self, record: Value | None) -> Value:
         """Return a record that was read, or refuse its file."""
         self.finish({})
         assert record is not None  # whatever was not read was refused
@@ -174,6 +175,16 @@ class RecordFile(RecordRules, Generic[Record]):
         """
         reader, document = self.opened(path)
         return reader.finished(reader.record(self.kind, document, "", read={**self.unwritten, **read}))
+
+    def load_by_name(self, key: str) -> Mapping[str, Record]:
+        """Read the records that the shipped file holds by name under a key.
+
+        Raises:
+            SpecError: as `load`.
+        """
+        reader, document = self.opened()
+        reader.unknown_keys(document, [key], "")
+        return reader.finished(reader.mapping_of(self.kind, document.get(key), key, self.usual_range))
 
     def dump(self, record: Record) -> str:
         """Write a record as YAML, its fields in their order; the same one gives the same text."""

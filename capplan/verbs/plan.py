@@ -166,7 +166,7 @@ def plan_over(
 
 
 def _short_answers(plans: "Sequence[Plan]", question: PlanQuestion, look: Look) -> "list[Line] | None":
-    from capplan.report.text.answer import Selection, answer_lines
+    from capplan.report.text.answer import answer_lines
 
     if question.everything or question.compare_ways:
         return None
@@ -177,7 +177,7 @@ def _short_answers(plans: "Sequence[Plan]", question: PlanQuestion, look: Look) 
 
             lines += [(), *pipeline_lines(plan, width=look.width, top=question.top)]
         else:
-            lines += [(), *answer_lines(plan, width=look.width, selection=Selection(top=question.top))]
+            lines += [(), *answer_lines(plan, width=look.width, top=question.top)]
     return lines[1:]
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 from msgspec import Meta
 
 from capplan.verbs.statement.contract import Context, Effort, Outcome, Verb, laid_out_by
-from capplan.verbs.statement.fields import Name, OwnSpecs
+from capplan.verbs.statement.fields import Name, NoFields, OwnSpecs
 from capplan.verbs.statement.options import HERE, Option, Topic
 
 if TYPE_CHECKING:
@@ -45,12 +45,13 @@ class PriceUpdateQuestion:
 
 def answer_price_update(question: PriceUpdateQuestion, context: Context) -> "PriceUpdate":
     """Ask the sources, and keep what they give."""
-    from capplan.app.price_update.update import UpdateRequest, update_prices
+    from capplan.app.price_update.update import update_prices
     from capplan.clock import now
 
-    request = UpdateRequest(sources=question.sources, regions=question.regions, check=question.check)
     gpus = context.gpu_database(question.specs)
-    return update_prices(request, gpus, now=now(), feedback=context.feedback)
+    return update_prices(
+        question.sources, gpus, now=now(), regions=question.regions, check=question.check, feedback=context.feedback
+    )
 
 
 def _update_text(made: "PriceUpdate", _question: PriceUpdateQuestion) -> str:
@@ -108,12 +109,7 @@ PRICES_UPDATE = Verb(
 )
 
 
-@dataclass(frozen=True, kw_only=True)
-class PriceSourcesQuestion:
-    """Where current prices come from."""
-
-
-def answer_price_sources(_question: PriceSourcesQuestion, _context: Context) -> "Sequence[PriceSourceRow]":
+def answer_price_sources(_question: NoFields, _context: Context) -> "Sequence[PriceSourceRow]":
     """Return the sources, and when each was asked last."""
     from capplan.clock import today
     from capplan.report.text.gpus import PriceSourceRow
@@ -146,7 +142,7 @@ def answer_price_sources(_question: PriceSourcesQuestion, _context: Context) -> 
 
 PRICES_SOURCES = Verb(
     path="prices sources",
-    question=PriceSourcesQuestion,
+    question=NoFields,
     summary="List where `prices update` asks, when each source was asked last, and what it needs.",
     examples=("capplan prices sources",),
     answer=answer_price_sources,

@@ -14,7 +14,7 @@ import pytest
 from capplan.core.plan.types import Plan
 from capplan.core.workload import Precision, parse_batches
 from capplan.report.screen_words import explained
-from capplan.report.text.answer import MOST_LINES, Selection, render_answer
+from capplan.report.text.answer import MOST_LINES, render_answer
 from capplan.verbs.plan import PlanQuestion, answer_plan
 from capplan.verbs.statement.local import LocalContext
 from examples.renew import DAY
@@ -127,7 +127,7 @@ def test_every_label_and_title_of_the_screen_is_explained(net_trace: Path) -> No
 @pytest.mark.slow
 def test_top_shows_as_many_as_asked_for(net_trace: Path) -> None:
     answer = made(net_trace, "32")
-    text = render_answer(answer, selection=Selection(top=30))
+    text = render_answer(answer, top=30)
     assert all(f"\n{fit.gpu.id} " in text for fit in answer.fits[:30])
     assert f"\n{answer.fits[30].gpu.id} " not in text
 

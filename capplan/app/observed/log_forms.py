@@ -138,15 +138,9 @@ class _Usage(msgspec.Struct):
     input_tokens_details: _CachedTokens | None = None
 
 
-class _Body(msgspec.Struct):
-    created: float | None = None
-    created_at: float | str | None = None
-    usage: _Usage | None = None
-
-
 class _Response(msgspec.Struct):
     status_code: int | None = None
-    body: _Body | None = None
+    body: "_Line | None" = None
 
 
 class _Line(msgspec.Struct):

@@ -164,10 +164,10 @@ class TracedParts:
         correction = None if part.kind is PartKind.OTHER else Correction(calibration=self.calibration)
         if degrees.gpu_count == 1:
             return PreparedPart(part=part, whole=whole, shared=whole, correction=correction)
-        made = share_sequence(trace.recording(configuration), degrees, lengths=lengths, name=where)
-        own = replace(trace, recordings=(made.recording,))
+        made, attention = share_sequence(trace.recording(configuration), degrees, lengths=lengths, name=where)
+        own = replace(trace, recordings=(made,))
         shared = Prepared.of(own, workload, calibration=kernels, memory_calibration=memory)
-        correction = Correction(calibration=self.calibration, degrees=degrees, attention=made.attention)
+        correction = Correction(calibration=self.calibration, degrees=degrees, attention=attention)
         return PreparedPart(part=part, whole=whole, shared=shared, correction=correction)
 
 

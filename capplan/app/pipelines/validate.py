@@ -82,9 +82,9 @@ def validate_pipelines(
     """Estimate every row of measured pipelines."""
     tables = [read_measured_pipelines(path) for path in files]
     skipped = Counter[str]()
-    for table in tables:
-        skipped.update(table.skipped)
-    rows = [row for table in tables for row in table.rows]
+    for _, left_out in tables:
+        skipped.update(left_out)
+    rows = [row for read, _ in tables for row in read]
     parts = MeasuredParts(
         {row.gpu for row in rows},
         pipelines=load_pipeline_calibration(),

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from capplan.app.feedback import SILENCE, Feedback
 from capplan.app.price_update.http import Fetcher, FetchError
@@ -25,6 +25,10 @@ from capplan.specs.providers import Providers, load_providers
 _MOST_PAGES = 200
 _ENTITY = re.compile(rb"<!(?:DOCTYPE|ENTITY)", re.IGNORECASE)
 _LARGEST_DATED = 1 << 20
+
+
+Fetch: TypeAlias = tuple[Path, str, str]
+"""A file that was fetched, what it is asked for again with, and the day of its last change, empty if unknown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,32 +67,26 @@ class PriceUpdate:
         return bool(asked) and all(each.fetched is None for each in asked)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UpdateRequest:
-    """Which sources are asked, about which regions, and whether what they give is kept."""
-
-    sources: tuple[str, ...] = ()
-    regions: tuple[str, ...] = ()
-    check: bool = False
-
-
 def update_prices(
-    request: UpdateRequest,
+    sources: Sequence[str],
     gpus: Mapping[str, GpuSpec],
     *,
     now: datetime,
+    regions: tuple[str, ...] = (),
+    check: bool = False,
     fetcher: Fetcher | None = None,
     feedback: Feedback = SILENCE,
 ) -> PriceUpdate:
     """Ask sources for their prices; those that need a key that the environment lacks are passed over.
 
-    What a source gives is written whole, in one step; where a source fails, what it gave before is kept.
+    What a source gives is written whole, in one step, unless it is only to be checked; where a source fails, what it
+    gave before is kept.
     """
     known = {source.id: source for source in load_price_sources()}
-    for name in request.sources:
+    for name in sources:
         if name not in known:
             raise UnknownNameError("source", name, sorted(known))
-    chosen = [known[name] for name in request.sources] or [source for source in known.values() if source.by_default]
+    chosen = [known[name] for name in sources] or [source for source in known.values() if source.by_default]
     before = {given.source: given for given in read_fetched()}
     asking = _Asking(
         fetcher=fetcher or Fetcher(), providers=load_providers(), names=GpuNames(gpus.values()), now=now,
@@ -99,11 +97,11 @@ def update_prices(
             updates.append(SourceUpdate(source=source, skipped=f"needs a key in {source.key.variable}"))
             continue
         with feedback.progress(f"prices of {source.title}"):
-            update = asking.ask(source, before.get(source.id), request.regions)
-        if update.fetched is not None and not request.check:
+            update = asking.ask(source, before.get(source.id), regions)
+        if update.fetched is not None and not check:
             write_fetched(update.fetched)
         updates.append(update)
-    return PriceUpdate(sources=tuple(updates), written=not request.check)
+    return PriceUpdate(sources=tuple(updates), written=not check)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,7 +135,7 @@ class _Asking:
                         validators[file.part] = validator
                         continue
                     if source.form == "ecb":
-                        rates = read_rates(got.path)
+                        rates = read_rates(got[0])
                         continue
                     table = read_rows_of(self._export(source, file, got), self.names, source=title)
                 if not table.quotes:
@@ -146,7 +144,7 @@ class _Asking:
                 failures.append(f"{f'{file.part}: ' if file.part else ''}{_plain(error)}")
                 kept += earlier
                 continue
-            validators[file.part] = got.validator
+            validators[file.part] = got[1]
             left_out += table.left_out
             quotes += table.quotes
             trees = rent_trees(table.quotes, read_on=self.now.date(), url=source.documentation)
@@ -161,7 +159,7 @@ class _Asking:
             failures=tuple(failures), unchanged=unchanged == len(files),
         )  # fmt: skip
 
-    def _get(self, source: PriceSource, file: PriceFile, folder: Path, validator: str) -> "_Got | None":
+    def _get(self, source: PriceSource, file: PriceFile, folder: Path, validator: str) -> Fetch | None:
         """Fetch a file, with all of its pages; None where it is as it was."""
         headers = source.key.headers if source.key else None
         target = folder / f"page{'.csv' if source.form in _TABLES else '.json'}"
@@ -172,7 +170,7 @@ class _Asking:
             return None
         if source.pages is not None:
             self._append_pages(source, file, target)
-        return _Got(path=target, validator=got.validator, changed_on=self._changed_on(file, folder))
+        return target, got.validator, self._changed_on(file, folder)
 
     def _append_pages(self, source: PriceSource, file: PriceFile, target: Path) -> None:
         """Fetch the pages that follow the first, and write all as one document."""
@@ -207,32 +205,26 @@ class _Asking:
         except (FetchError, CapplanError, LookupError, TypeError, ValueError):
             return ""
 
-    def _export(self, source: PriceSource, file: PriceFile, got: "_Got") -> Export:
+    def _export(self, source: PriceSource, file: PriceFile, got: Fetch) -> Export:
+        path, _, changed_on = got
         is_own = source.form not in _COPIES
         reading = Reading(
             providers=self.providers, names=self.names, day=self.now.date(), is_of_today=is_own,
-            changed_on=got.changed_on,
+            changed_on=changed_on,
         )  # fmt: skip
         if source.form == "skypilot":
-            return read_catalogue_file(got.path, reading, provider=self.providers.canonical(file.part))
+            return read_catalogue_file(path, reading, provider=self.providers.canonical(file.part))
         if source.form == "aws-csv":
-            return read_offer_file(got.path, reading)
-        document = read_document(got.path)
+            return read_offer_file(path, reading)
+        document = read_document(path)
         read = FORMS_BY_NAME.get(source.form)
         if read is None:
             raise FetchError(f"its form {source.form!r} is not known; use {', '.join(FORMS_BY_NAME)}")
-        return Export(rows=tuple(checked(got.path, source.form, lambda: read(document, reading))), kind=source.kind)
+        return Export(rows=tuple(checked(path, source.form, lambda: read(document, reading))), kind=source.kind)
 
 
 _TABLES = ("skypilot", "aws-csv")
 _COPIES = ("skypilot",)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Got:
-    path: Path
-    validator: str
-    changed_on: str
 
 
 def _plain(error: Exception) -> str:

@@ -10,7 +10,7 @@ killed at, each unit is in exactly one place that counts.
 import hashlib
 import json
 import shutil
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -216,14 +216,7 @@ class SweepStore:
         self.settle(manifest)
         changed = {unit.name for job in self.pending for unit in job.units}
         stale = [path for path in self.contents.files if rewrites or self._is_stale(path, changed, wanted)]
-        self._commit(self.pending, stale, wanted, manifest)
-
-    def _is_stale(self, path: str, changed: Set[UnitName], wanted: Wanted) -> bool:
-        return any(unit.name in changed or wanted.of(unit) != dict(unit.gpus) for unit in self.contents.units_in(path))
-
-    def _commit(
-        self, taken: Sequence[Pending], stale: Sequence[str], wanted: Wanted, manifest: Mapping[str, Any]
-    ) -> None:
+        taken = self.pending
         newer: dict[UnitName, list[Unit]] = {}
         for job in taken:
             for unit in job.units:
@@ -237,7 +230,12 @@ class SweepStore:
         for job in taken:
             writer.add_job(read_job_rows(job.path), job.units)
         writer.close()
-        self._forget(stale)
+        gone = set(stale)
+        contents = self.contents
+        for name in [name for name, path in contents.file_of.items() if path in gone]:
+            del contents.units[name], contents.file_of[name]
+        for path in gone:
+            del contents.files[path]
         writer.record(self.contents)
         self.write_manifest(manifest, taken=[job.path.name for job in taken])
         for path in stale:
@@ -245,13 +243,8 @@ class SweepStore:
                 (self.folder / path).unlink(missing_ok=True)
         self.drop_pending(list(taken))
 
-    def _forget(self, stale: Iterable[str]) -> None:
-        gone = set(stale)
-        contents = self.contents
-        for name in [name for name, path in contents.file_of.items() if path in gone]:
-            del contents.units[name], contents.file_of[name]
-        for path in gone:
-            del contents.files[path]
+    def _is_stale(self, path: str, changed: Set[UnitName], wanted: Wanted) -> bool:
+        return any(unit.name in changed or wanted.of(unit) != dict(unit.gpus) for unit in self.contents.units_in(path))
 
     def write_manifest(self, values: Mapping[str, Any], *, taken: Sequence[str] = ()) -> None:
         """Replace the manifest; from then on it is what counts."""
@@ -310,14 +303,6 @@ def _joined(folder: Path, taken: Sequence[Pending], wanted: Wanted) -> "_Writer"
     return writer
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Piece:
-    """Rows that wait for their file; those of one model, in order, where `model` names it."""
-
-    table: "pyarrow.Table"
-    model: str | None
-
-
 @dataclass(slots=True, kw_only=True)
 class _Writer:
     """Gathers rows by workload, writes a file whenever enough are held, and remembers which units lie where."""
@@ -327,14 +312,14 @@ class _Writer:
     written: dict[str, TableFile] = field(default_factory=dict)
     units: dict[UnitName, Unit] = field(default_factory=dict)
     file_of: dict[UnitName, str] = field(default_factory=dict)
-    _held: dict[str, list["_Piece"]] = field(default_factory=dict)
+    _held: "dict[str, list[tuple[pyarrow.Table, str | None]]]" = field(default_factory=dict)
     _held_units: dict[str, list[Unit]] = field(default_factory=dict)
 
     def add_job(self, table: "pyarrow.Table", units: Sequence[Unit]) -> None:
         """Return the rows of one job, whole where all of them are wanted of one unit, which needs no search."""
         wanted = [replace(unit, gpus=self.wanted.of(unit)) for unit in units]
         if len(units) == 1 and wanted[0].gpus == dict(units[0].gpus) and units[0].gpus:
-            self._hold(units[0].workload, _Piece(table=table, model=units[0].model), [wanted[0]])
+            self._hold(units[0].workload, table, [wanted[0]], model=units[0].model)
         else:
             self.add_units(table, wanted, is_ordered=True)
 
@@ -348,12 +333,13 @@ class _Writer:
             models = [unit.model for unit in group]
             rows = tables.keep_rows(table, workload, models=models, gpus=gpus)
             model = models[0] if is_ordered and len(models) == 1 else None
-            self._hold(workload, _Piece(table=rows, model=model), group)
+            self._hold(workload, rows, group, model=model)
 
-    def _hold(self, workload: str, piece: "_Piece", units: Sequence[Unit]) -> None:
-        self._held.setdefault(workload, []).append(piece)
+    def _hold(self, workload: str, table: "pyarrow.Table", units: Sequence[Unit], *, model: str | None) -> None:
+        """Let rows wait for their file; those of one model, in order, where it is named."""
+        self._held.setdefault(workload, []).append((table, model))
         self._held_units.setdefault(workload, []).extend(units)
-        if sum(piece.table.num_rows for piece in self._held[workload]) >= ROWS_PER_FILE:
+        if sum(held.num_rows for held, _ in self._held[workload]) >= ROWS_PER_FILE:
             self._write(workload)
 
     def close(self) -> None:
@@ -363,11 +349,11 @@ class _Writer:
 
     def _write(self, workload: str) -> None:
         held, units = self._held.pop(workload), self._held_units.pop(workload)
-        names = [piece.model for piece in held]
+        names = [model for _, model in held]
         is_ordered = None not in names and len(set(names)) == len(names)
         if is_ordered:  # models in order, each with its rows in order: sorting row by row would change nothing
-            held.sort(key=lambda piece: str(piece.model).encode())
-        table = tables.with_prices(tables.join_tables([piece.table for piece in held]), self.wanted.rents)
+            held.sort(key=lambda rows: str(rows[1]).encode())
+        table = tables.with_prices(tables.join_tables([rows for rows, _ in held]), self.wanted.rents)
         table = tables.finished(tables.with_measurements(table, workload, self.wanted.measured))
         table = table if is_ordered else tables.in_order(table)
         content = tables.parquet_bytes(table)

@@ -35,16 +35,10 @@ class SharedAttention:
         return self.query.size_bytes(batch)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SharedRecording:
-    """What each of the GPUs runs, and its attention layers."""
-
-    recording: Recording
-    attention: tuple[SharedAttention, ...]
-
-
-def share_sequence(recording: Recording, degrees: Degrees, *, lengths: Sequence[int], name: str) -> SharedRecording:
-    """Return what each GPU runs of a recording whose sequence is shared."""
+def share_sequence(
+    recording: Recording, degrees: Degrees, *, lengths: Sequence[int], name: str
+) -> tuple[Recording, tuple[SharedAttention, ...]]:
+    """Return what each GPU runs of a recording whose sequence is shared, and its attention layers."""
     lengths = [length for length in lengths if length > 1]
     kernels = [_shared(kernel, degrees, lengths, name) for kernel in recording.kernels]
     calls = recording.calls_per_kernel()
@@ -66,7 +60,7 @@ def share_sequence(recording: Recording, degrees: Degrees, *, lengths: Sequence[
         replace(storage, size_bytes=smaller[index]) if index in smaller else storage
         for index, storage in enumerate(recording.storages)
     )
-    return SharedRecording(recording=replace(recording, kernels=tuple(kernels), storages=storages), attention=attention)
+    return replace(recording, kernels=tuple(kernels), storages=storages), attention
 
 
 def _attends_itself(kernel: Kernel, lengths: Sequence[int]) -> bool:

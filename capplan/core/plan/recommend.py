@@ -141,8 +141,7 @@ def _size(fit: Fit) -> tuple[float, float, float, float, str]:
 
 def _choose(fits: Sequence[Fit], cost: Callable[[Fit], float]) -> tuple[Fit, Fit | None]:
     """Return the best option of good evidence, and a clearly better one of weak evidence that was passed over."""
-    made = choose(fits, cost=cost, is_weak=lambda fit: _warning(fit) is not None)
-    return made.chosen, made.passed_over
+    return choose(fits, cost=cost, is_weak=lambda fit: _warning(fit) is not None)
 
 
 def _warning(fit: Fit) -> str | None:

@@ -3,7 +3,6 @@
 import textwrap
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from capplan.core.plan.recommend import SHORTLIST_LENGTH, device_word
 from capplan.core.plan.types import (
@@ -51,26 +50,17 @@ LABEL_WIDTH = 9
 """Width of the labels that lines begin with. [characters]"""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Selection:
-    """Which GPUs a short answer shows: those of the plan's short list, or the first `top` in the plan's order."""
-
-    top: int | None = None
-
-    def ids(self, plan: Plan, room: int | None) -> list[str]:
-        """Return the ids to show in the plan's order, no more than there is room for."""
-        ranked = list(dict.fromkeys(fit.gpu.id for fit in plan.fits))
-        if self.top is not None:
-            return ranked[: self.top]
-        cpus = {fit.gpu.id for fit in plan.fits if fit.gpu.is_cpu}
-        chosen = [gpu_id for gpu_id in plan.shortlist or ranked if gpu_id not in cpus or not plan.shortlist]
-        shown = {*chosen[: None if room is None else max(1, room - len(cpus))], *(cpus if plan.shortlist else ())}
-        return [gpu_id for gpu_id in ranked if gpu_id in shown][:room]
+def _shown_ids(plan: Plan, room: int) -> list[str]:
+    """Return the ids of the plan's short list in the plan's order, no more than there is room for."""
+    ranked = list(dict.fromkeys(fit.gpu.id for fit in plan.fits))
+    cpus = {fit.gpu.id for fit in plan.fits if fit.gpu.is_cpu}
+    chosen = [gpu_id for gpu_id in plan.shortlist or ranked if gpu_id not in cpus or not plan.shortlist]
+    shown = {*chosen[: max(1, room - len(cpus))], *(cpus if plan.shortlist else ())}
+    return [gpu_id for gpu_id in ranked if gpu_id in shown][:room]
 
 
-def answer_lines(plan: Plan, *, width: int = WIDTH, selection: Selection | None = None) -> list[Line]:
-    """Lay the short answer out in lines of at most `width` characters."""
-    chosen = selection or Selection()
+def answer_lines(plan: Plan, *, width: int = WIDTH, top: int | None = None) -> list[Line]:
+    """Lay the short answer out in lines of at most `width` characters; of the first `top` GPUs, else a short list."""
 
     def folded(lines: Sequence[Line], indent: int = LABEL_WIDTH) -> list[Line]:
         return [part for content in lines for part in fold_line(content, width, indent=indent)]
@@ -83,19 +73,23 @@ def answer_lines(plan: Plan, *, width: int = WIDTH, selection: Selection | None 
         return above, [*below, *folded(_remark_lines(plan, ids, width, brief=brief), indent=6)]
 
     def room(*, brief: bool) -> int:
-        above, below = around(chosen.ids(plan, SHORTLIST_LENGTH), brief=brief)
+        above, below = around(shortlist, brief=brief)
         return MOST_LINES - len(above) - len(below) - 2
 
-    least = min(_LEAST_ROWS if width >= _USUAL_WIDTH else 1, len(chosen.ids(plan, SHORTLIST_LENGTH)))
-    brief = chosen.top is None and room(brief=False) < least
-    ids = chosen.ids(plan, None if chosen.top is not None else max(least, room(brief=brief)))
+    if top is not None:
+        ids, brief = list(dict.fromkeys(fit.gpu.id for fit in plan.fits))[:top], False
+    else:
+        shortlist = _shown_ids(plan, SHORTLIST_LENGTH)
+        least = min(_LEAST_ROWS if width >= _USUAL_WIDTH else 1, len(shortlist))
+        brief = room(brief=False) < least
+        ids = _shown_ids(plan, max(least, room(brief=brief)))
     above, below = around(ids, brief=brief)
     return [*above, *([] if brief or not ids else [line("")]), *_table(plan, ids, width=width), *below]
 
 
-def render_answer(plan: Plan, *, width: int = WIDTH, selection: Selection | None = None) -> str:
+def render_answer(plan: Plan, *, width: int = WIDTH, top: int | None = None) -> str:
     """Write the short answer as plain text."""
-    return plain_text(answer_lines(plan, width=width, selection=selection))
+    return plain_text(answer_lines(plan, width=width, top=top))
 
 
 def labelled(label: str, *pieces: "str | Span") -> Line:

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from capplan.app.price_update.http import Fetcher, FetchError, FetchLimits
-from capplan.app.price_update.update import Difference, PriceUpdate, UpdateRequest, update_prices
+from capplan.app.price_update.update import Difference, PriceUpdate, update_prices
 from capplan.core.gpus.prices import DateKind, PriceKind, Term
 from capplan.errors import SpecError, UnknownNameError
 from capplan.specs import load_gpus
@@ -76,8 +76,7 @@ FETCHER = Fetcher(limits=FetchLimits(socket_s=5, whole_s=10, wait_s=0), sleep=la
 
 
 def update(*names: str, check: bool = False, regions: tuple[str, ...] = (), now: datetime = NOW) -> PriceUpdate:
-    request = UpdateRequest(sources=names, check=check, regions=regions)
-    return update_prices(request, GPUS, now=now, fetcher=FETCHER)
+    return update_prices(names, GPUS, now=now, regions=regions, check=check, fetcher=FETCHER)
 
 
 def fetched_prices() -> set[tuple[str, str, str, float]]:

@@ -41,14 +41,14 @@ RECORDING = Recording(
 
 @pytest.mark.parametrize("degrees", [Degrees(ulysses=4), Degrees(ring=4), Degrees(ulysses=2, ring=4)])
 def test_the_gpus_together_do_the_work_of_one(degrees: Degrees) -> None:
-    own = share_sequence(RECORDING, degrees, lengths=[TOKENS], name="test").recording
+    own = share_sequence(RECORDING, degrees, lengths=[TOKENS], name="test")[0]
     for whole, part in zip(RECORDING.kernels, own.kernels, strict=True):
         assert kernel_flops(part, 2) * degrees.gpu_count == kernel_flops(whole, 2)
     assert own.storages[3].size_bytes.at(2) * degrees.gpu_count == RECORDING.storages[3].size_bytes.at(2)
 
 
 def test_weights_stay_whole_also_where_a_side_is_as_long_as_the_sequence() -> None:
-    own = share_sequence(RECORDING, Degrees(ulysses=2), lengths=[TOKENS], name="test").recording
+    own = share_sequence(RECORDING, Degrees(ulysses=2), lengths=[TOKENS], name="test")[0]
     assert own.kernels[1].inputs[1] == LINEAR.inputs[1]
     assert own.storages[2] == RECORDING.storages[2]
 
@@ -62,8 +62,8 @@ def test_ulysses_exchanges_four_tensors_and_a_ring_passes_two() -> None:
     # Own queries: 24/4 heads · 4096 tokens · 64 · 2 bytes = 3 145 728 bytes at batch 1. Ulysses over 4 sends ¾ of each
     # of four tensors: 9 437 184 bytes; a ring of 4 with 4096/4 queries passes K and V three times: 18 874 368 bytes.
     link = {"link_bytes_per_s": 1e9, "ulysses_share": 1.0, "ring_share": 1.0, "batch": 1}
-    ulysses = share_sequence(RECORDING, Degrees(ulysses=4), lengths=[TOKENS], name="test").attention
-    ring = share_sequence(RECORDING, Degrees(ring=4), lengths=[TOKENS], name="test").attention
+    ulysses = share_sequence(RECORDING, Degrees(ulysses=4), lengths=[TOKENS], name="test")[1]
+    ring = share_sequence(RECORDING, Degrees(ring=4), lengths=[TOKENS], name="test")[1]
     assert exchange_s(ulysses, Degrees(ulysses=4), **link) == pytest.approx(9_437_184e-9)  # type: ignore[arg-type] # mixed
     assert exchange_s(ring, Degrees(ring=4), **link) == pytest.approx(18_874_368e-9)  # type: ignore[arg-type] # mixed
     assert exchange_s(ring, Degrees(), **link) == 0  # type: ignore[arg-type] # mixed

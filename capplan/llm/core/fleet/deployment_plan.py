@@ -269,8 +269,7 @@ class DeploymentPlan:
         priced = [fit for fit in self.fits if fit.usd_per_hour is not None]
         if not priced:
             return None
-        choice = choose(priced, cost=lambda fit: fit.usd_per_hour or 0.0, is_weak=lambda fit: fit.is_transferred)
-        return choice.passed_over
+        return choose(priced, cost=lambda fit: fit.usd_per_hour or 0.0, is_weak=lambda fit: fit.is_transferred)[1]
 
     @property
     def gpus_without_fit(self) -> tuple[str, ...]:

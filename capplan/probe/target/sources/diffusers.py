@@ -29,18 +29,18 @@ _FIXED: Mapping[str, Mapping[str, Any]] = {
 
 def diffusers_target(words: str, request: InputRequest) -> Target:
     """Find a component of a diffusers pipeline: `NAME/transformer`, `FOLDER/vae.decode`, or `CLASS` with arguments."""
-    found = find_component(words)
+    config, class_name, method = find_component(words)
     full = full_words(f"{PREFIX}{words}", request)
-    if found.class_name is None:
-        return target_of_config(full, dict(found.config), request, name=words.replace("/", "."))
+    if class_name is None:
+        return target_of_config(full, dict(config), request, name=words.replace("/", "."))
     import_transformers()
     diffusers = import_library("diffusers")
     import_torchvision()
     names = dir(diffusers)
-    model_class = getattr(diffusers, found.class_name, None) if found.class_name in names else None
+    model_class = getattr(diffusers, class_name, None) if class_name in names else None
     if not (inspect.isclass(model_class) and issubclass(model_class, torch.nn.Module)):
         known = [known for known in names if known.endswith(("Model", "DModel")) or known.startswith("Autoencoder")]
-        raise UnknownNameError("class of diffusers", found.class_name, known)
+        raise UnknownNameError("class of diffusers", class_name, known)
     inputs: InputMaker | None = asked_inputs(request)
     if inputs is None:
         raise UsageError(
@@ -48,16 +48,16 @@ def diffusers_target(words: str, request: InputRequest) -> Target:
             "the name of a pipeline states them by itself."
         )
     if request.inputs:
-        inputs = PipelineInputs(specs=request.inputs, fixed=_FIXED.get(found.class_name, {}))
+        inputs = PipelineInputs(specs=request.inputs, fixed=_FIXED.get(class_name, {}))
     return Target(
         name=words,
         words=full,
         library="diffusers",
-        builder=lambda: _built(full, model_class, found.config, dict(request.arguments), found.method),
+        builder=lambda: _built(full, model_class, config, dict(request.arguments), method),
         inputs=inputs,
         versions=versions_of("torch", "diffusers", "transformers"),
         source_sha256=source_sha256(model_class),
-        notes=(_CROPPED_NOTE,) if found.class_name in _CROPPED else (),
+        notes=(_CROPPED_NOTE,) if class_name in _CROPPED else (),
     )
 
 
