@@ -11,7 +11,6 @@ import zlib
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
 
 from capplan.errors import UsageError
 from capplan.files import open_file
@@ -110,7 +109,11 @@ def _refusals(path: Path) -> Iterator[None]:
 def _opened(path: Path) -> Iterator[io.TextIOBase]:
     with open_file(path) as raw:
         if raw.read(2) == GZIP_MAGIC:
-            _check_stated_size(raw, path)
+            if raw.seek(0, io.SEEK_END) >= 8:
+                raw.seek(-4, io.SEEK_END)
+                [size] = struct.unpack("<I", raw.read(4))
+                if size > LARGEST_TABLE_BYTES:
+                    raise _too_large(path)
             raw.seek(0)
             with gzip.open(raw, "rt", newline="", encoding="utf-8-sig") as text:
                 yield text
@@ -118,15 +121,6 @@ def _opened(path: Path) -> Iterator[io.TextIOBase]:
         raw.seek(0)
         with io.TextIOWrapper(raw, newline="", encoding="utf-8-sig") as plain:
             yield plain
-
-
-def _check_stated_size(raw: BinaryIO, path: Path) -> None:
-    """Refuse a file whose last four bytes state a large size; a wrong statement is found while reading."""
-    if raw.seek(0, io.SEEK_END) >= 8:
-        raw.seek(-4, io.SEEK_END)
-        [size] = struct.unpack("<I", raw.read(4))
-        if size > LARGEST_TABLE_BYTES:
-            raise _too_large(path)
 
 
 def _lines(stream: io.TextIOBase, path: Path) -> Iterator[str]:

@@ -268,27 +268,26 @@ class _Reader:
             return None
         first = text[0]
         if first in "0123456789+-.":
-            return self._number_or_text(text)
+            if _INTEGER.fullmatch(text) and len(text) < 20:
+                return int(text)
+            if _DECIMAL.fullmatch(text) and len(text) < 30:
+                value = float(text)
+                if abs(value) > _LARGEST_NUMBER or (value and abs(value) < 1 / _LARGEST_NUMBER):
+                    self._refuse(f"{text} is out of range; numbers lie between 1e-30 and 1e+30")
+                return value
+            if _DATE.fullmatch(text):
+                try:
+                    return date.fromisoformat(text)
+                except ValueError:
+                    self._refuse(f"{text} is not a day of the calendar")
+                    return None
+            if text.lower() in _MISREAD or _NUMBER_LIKE.fullmatch(text):
+                self._refuse(
+                    f"{text} is not a plain number; write it like 12, 0.5 or 1.0e+12, or quote it if it is text"
+                )
+            return text
         if first in "yYnNoOtTfF~" and text.lower() in _MISREAD:
             self._refuse(f"YAML does not read {text!r} as text; quote it, or write true, false or null")
-        return text
-
-    def _number_or_text(self, text: str) -> object:
-        if _INTEGER.fullmatch(text) and len(text) < 20:
-            return int(text)
-        if _DECIMAL.fullmatch(text) and len(text) < 30:
-            value = float(text)
-            if abs(value) > _LARGEST_NUMBER or (value and abs(value) < 1 / _LARGEST_NUMBER):
-                self._refuse(f"{text} is out of range; numbers lie between 1e-30 and 1e+30")
-            return value
-        if _DATE.fullmatch(text):
-            try:
-                return date.fromisoformat(text)
-            except ValueError:
-                self._refuse(f"{text} is not a day of the calendar")
-                return None
-        if text.lower() in _MISREAD or _NUMBER_LIKE.fullmatch(text):
-            self._refuse(f"{text} is not a plain number; write it like 12, 0.5 or 1.0e+12, or quote it if it is text")
         return text
 
 

@@ -84,7 +84,23 @@ def answer_estimate(question: EstimateQuestion, context: Context) -> "EstimateAn
     if question.batches is not None and question.batches.choice is not BatchChoice.LISTED:
         raise UsageError("estimate needs batches, such as ⟨batch⟩ 1..1024; `capplan plan` finds the largest that fits.")
     if names_pipeline(question.model):
-        return _pipeline_estimate(question, context)
+        from capplan.app.plan import PlanContext, PlanTerms
+        from capplan.core.workload import SortKey
+        from capplan.verbs.pipelines import open_asked
+
+        if question.roofline is not None:
+            raise UsageError("⟨roofline⟩ draws the kernels of a model; ⟨plot⟩ draws a pipeline's parts over time.")
+        workload = question.workload(question.default_precision())
+        batches = question.batches or Batches(choice=BatchChoice.LISTED, sizes=(1, 2, 4, 8))
+        shared = PlanContext.of(
+            context.gpus(question),
+            question.price_filters(),
+            calibration=question.calibration,
+            feedback=context.feedback,
+        )
+        terms = PlanTerms(batches=batches, workload=workload, sort=SortKey.NAME, power_law=question.power_law())
+        opened = open_asked(question, context, workload, shared)
+        return opened.advised(opened.plan(terms), terms)
     question.refuse_pipeline_options(question.model)
     return _model_estimate(question, context)
 
@@ -203,24 +219,6 @@ def _half_as_large(model: "Model", inputs: "Sequence[InputTensor]") -> "tuple[st
     size = "x".join(map(str, (channels, *halves)))
     smaller = model.with_input(input_size=size) if min(halves) >= _SMALLEST_SIDE else None
     return (f"⟨input-size⟩ {size}", smaller) if smaller else None
-
-
-def _pipeline_estimate(question: EstimateQuestion, context: Context) -> "Plan":
-    """Return the times of a pipeline's items over batches, with its weights where they fit."""
-    from capplan.app.plan import PlanContext, PlanTerms
-    from capplan.core.workload import SortKey
-    from capplan.verbs.pipelines import open_asked
-
-    if question.roofline is not None:
-        raise UsageError("⟨roofline⟩ draws the kernels of a model; ⟨plot⟩ draws a pipeline's parts over time.")
-    workload = question.workload(question.default_precision())
-    batches = question.batches or Batches(choice=BatchChoice.LISTED, sizes=(1, 2, 4, 8))
-    shared = PlanContext.of(
-        context.gpus(question), question.price_filters(), calibration=question.calibration, feedback=context.feedback
-    )
-    terms = PlanTerms(batches=batches, workload=workload, sort=SortKey.NAME, power_law=question.power_law())
-    opened = open_asked(question, context, workload, shared)
-    return opened.advised(opened.plan(terms), terms)
 
 
 ESTIMATE = Verb(

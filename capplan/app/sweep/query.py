@@ -77,7 +77,13 @@ def run_query(
             if statements[0].type.name != "SELECT":
                 raise UsageError(f"{statements[0].type.name} gives no table; write a query that begins with SELECT.")
             with _stopped_after(connection, longest_s), tables.refused_if_damaged(folder):
-                _refuse_too_many_rows(connection, sql)
+                [(_, plan)] = connection.execute(f"EXPLAIN (FORMAT json) {sql}").fetchall()
+                rows = max(map(_generated_rows, json.loads(plan)))
+                if rows > MOST_GENERATED_ROWS:
+                    raise UsageError(
+                        f"the query goes through {rows:.2g} rows, and {MOST_GENERATED_ROWS:,} is the most; "
+                        "ask for less."
+                    )
                 return _answer(connection, sql)
         except duckdb.InterruptException as error:
             raise UsageError(
@@ -110,19 +116,6 @@ def _stopped_after(connection: "duckdb.DuckDBPyConnection", longest_s: float) ->
     finally:
         done.set()
         watcher.join()
-
-
-def _refuse_too_many_rows(connection: "duckdb.DuckDBPyConnection", sql: str) -> None:
-    """Refuse a query whose plan generates or pairs more rows than can be counted in the time that it has.
-
-    What stands below a LIMIT ends early, and is left to the limits of time.
-    """
-    [(_, plan)] = connection.execute(f"EXPLAIN (FORMAT json) {sql}").fetchall()
-    rows = max(map(_generated_rows, json.loads(plan)))
-    if rows > MOST_GENERATED_ROWS:
-        raise UsageError(
-            f"the query goes through {rows:.2g} rows, and {MOST_GENERATED_ROWS:,} is the most; ask for less."
-        )
 
 
 def _generated_rows(part: Mapping[str, Any]) -> int:

@@ -7,7 +7,7 @@ from itertools import pairwise
 from math import prod
 
 from capplan.core.ops.flops import kernel_flops, kernel_macs, traffic
-from capplan.core.trace.types import Kernel, Recording, Trace
+from capplan.core.trace.types import Kernel, Trace
 from capplan.core.workload import Configuration
 
 NARROWER_DTYPES: Mapping[str, float] = {"float32": 4, "float16": 2, "float8": 1, "int8": 1, "int4": 0.5}
@@ -60,7 +60,13 @@ def module_tree(trace: Trace, *, configuration: Configuration, batch: int) -> tu
     holds the totals. A parameter that several modules share counts once, for the first of them.
     """
     recording = trace.recording(configuration)
-    own_counts = _own_counts(recording, batch)
+    costs = [_costs(kernel, batch) for kernel in recording.kernels]
+    sums: dict[str, list[int]] = defaultdict(lambda: [0] * 5)
+    for op in recording.steady_ops():
+        row = sums[recording.modules[op.module]]
+        for place, amount in enumerate((1, *costs[op.kernel])):
+            row[place] += amount
+    own_counts = sums
     own_parameters: dict[str, list[tuple[str, tuple[int, ...]]]] = defaultdict(list)
     for parameter in trace.parameters:
         if not parameter.is_buffer:
@@ -109,17 +115,6 @@ def parameter_bytes_by_dtype(trace: Trace) -> dict[str, int]:
         if not parameter.is_buffer:
             sizes[parameter.dtype] += parameter.size_bytes
     return dict(sizes)
-
-
-def _own_counts(recording: Recording, batch: int) -> dict[str, list[int]]:
-    """Sum the counts of the operators that each module calls itself: calls, MACs, FLOPs, bytes, activations."""
-    costs = [_costs(kernel, batch) for kernel in recording.kernels]
-    sums: dict[str, list[int]] = defaultdict(lambda: [0] * 5)
-    for op in recording.steady_ops():
-        row = sums[recording.modules[op.module]]
-        for place, amount in enumerate((1, *costs[op.kernel])):
-            row[place] += amount
-    return sums
 
 
 def _costs(kernel: Kernel, batch: int) -> tuple[int, int, int, int]:

@@ -45,7 +45,24 @@ def quantise_trace(trace: Trace, scheme: Scheme) -> Trace:
     """
     for recording in trace.recordings:
         _refuse(recording, scheme)
-    chosen = _quantisable(trace, scheme)
+    found: dict[int, PackedWeight] = {}
+    uses = _uses(trace)
+    for index, parameter in enumerate(trace.parameters):
+        roles = uses.get(index, set())
+        ranks = (2, 3) if scheme.covers_experts else (2,)
+        if (
+            parameter.is_buffer
+            or len(parameter.shape) not in ranks
+            or not roles
+            or parameter.dtype not in ("float32", "float16", "bfloat16", "float64", HALF)
+        ):
+            continue
+        if not roles <= (_PRODUCTS if len(parameter.shape) == 2 else _EXPERT_PRODUCTS):
+            continue
+        if any(side % scheme.multiple for side in parameter.shape[-2:]) or _is_skipped(parameter, scheme):
+            continue
+        found[index] = pack(scheme, parameter.shape)
+    chosen = found
     if not chosen:
         where = f" among {', '.join(scheme.only)}" if scheme.only else ""
         raise UsageError(
@@ -85,28 +102,6 @@ def _note(trace: Trace, scheme: Scheme, chosen: Mapping[int, PackedWeight]) -> s
         f"{QUANTISED}{scheme.name}: {len(chosen)} linear layers with {narrow / max(1, whole):.1%} of the parameters "
         f"have {scheme.weights} weights, {activations}; embeddings, norms, biases and all else keep their dtype."
     )
-
-
-def _quantisable(trace: Trace, scheme: Scheme) -> dict[int, PackedWeight]:
-    """Return the packed form of each parameter that is quantised, by its index."""
-    found: dict[int, PackedWeight] = {}
-    uses = _uses(trace)
-    for index, parameter in enumerate(trace.parameters):
-        roles = uses.get(index, set())
-        ranks = (2, 3) if scheme.covers_experts else (2,)
-        if (
-            parameter.is_buffer
-            or len(parameter.shape) not in ranks
-            or not roles
-            or parameter.dtype not in ("float32", "float16", "bfloat16", "float64", HALF)
-        ):
-            continue
-        if not roles <= (_PRODUCTS if len(parameter.shape) == 2 else _EXPERT_PRODUCTS):
-            continue
-        if any(side % scheme.multiple for side in parameter.shape[-2:]) or _is_skipped(parameter, scheme):
-            continue
-        found[index] = pack(scheme, parameter.shape)
-    return found
 
 
 def _is_skipped(parameter: Parameter, scheme: Scheme) -> bool:

@@ -202,7 +202,24 @@ class Sizing:
 def size_fleets(candidates: Sequence[Candidate], load: Load) -> tuple[Sizing | Infeasible, ...]:
     """Size every candidate for a load; aligned with `candidates`, which have at least one point each."""
     if isinstance(load, Service):
-        return _size_service(candidates, load)
+        policy = batching_policy_of(load)
+        capacities = [
+            Capacity(candidate=candidate, curves=curves, ceiling_fraction=load.utilization_ceiling_fraction)
+            for candidate, curves in zip(
+                candidates, response_curves(candidates, policy=policy, limit_s=load.latency_limit_s), strict=True
+            )
+        ]
+        operating_points = [capacity.operate(limit_s=load.latency_limit_s) for capacity in capacities]
+        held = [
+            (capacity, operating_point)
+            for capacity, operating_point in zip(capacities, operating_points, strict=True)
+            if operating_point is not None
+        ]
+        sized = iter(_confirm(held, load, policy))
+        return tuple(
+            _infeasible(capacity.candidate, load) if operating_point is None else next(sized)
+            for capacity, operating_point in zip(capacities, operating_points, strict=True)
+        )
     rate_per_s = 0.0 if isinstance(load, OneGpu) else load.rate_per_s
     return tuple(_size_job(candidate, load, rate_per_s) for candidate in candidates)
 
@@ -228,27 +245,6 @@ def _size_job(candidate: Candidate, load: Job | TrainingPurchase | OneGpu, rate_
         raise ValueError(f"{candidate.gpu} has no batch")
     need = replicas_for_rate(rate_per_s=rate_per_s, per_replica_per_s=operating_point.rate_per_s)
     return Sizing(capacity=capacity, operating_point=operating_point, need=need)
-
-
-def _size_service(candidates: Sequence[Candidate], service: Service) -> tuple[Sizing | Infeasible, ...]:
-    policy = batching_policy_of(service)
-    capacities = [
-        Capacity(candidate=candidate, curves=curves, ceiling_fraction=service.utilization_ceiling_fraction)
-        for candidate, curves in zip(
-            candidates, response_curves(candidates, policy=policy, limit_s=service.latency_limit_s), strict=True
-        )
-    ]
-    operating_points = [capacity.operate(limit_s=service.latency_limit_s) for capacity in capacities]
-    held = [
-        (capacity, operating_point)
-        for capacity, operating_point in zip(capacities, operating_points, strict=True)
-        if operating_point is not None
-    ]
-    sized = iter(_confirm(held, service, policy))
-    return tuple(
-        _infeasible(capacity.candidate, service) if operating_point is None else next(sized)
-        for capacity, operating_point in zip(capacities, operating_points, strict=True)
-    )
 
 
 def _infeasible(candidate: Candidate, service: Service) -> Infeasible:

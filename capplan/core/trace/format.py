@@ -42,7 +42,22 @@ TRACE_SUFFIXES = (".trace.json", ".trace.json.gz")
 
 def dump_trace(trace: Trace, *, compress: bool) -> bytes:
     """Write a trace as JSON, gzip-compressed if asked; the same trace gives the same bytes."""
-    document = _trace_to_json(trace)
+    document = {
+        "format": FORMAT,
+        "schema_version": SCHEMA_VERSION,
+        "name": trace.name,
+        "target": trace.target,
+        "class_name": trace.class_name,
+        "parameters": [[list(p.names), p.dtype, list(p.shape), p.is_buffer, p.trainable] for p in trace.parameters],
+        "inputs": [[i.name, i.dtype, [_affine_to_json(dim) for dim in i.shape]] for i in trace.inputs],
+        "recordings": [_recording_to_json(recording) for recording in trace.recordings],
+        "provenance": {
+            "capplan_version": trace.provenance.capplan_version,
+            "versions": dict(sorted(trace.provenance.versions.items())),
+            "source_sha256": trace.provenance.source_sha256,
+            "notes": list(trace.provenance.notes),
+        },
+    }
     text = _to_text({**document, CHECKSUM: _checksum(document)}) + "\n"
     content = text.encode(errors="backslashreplace")  # half characters, which JSON writes the same way
     return gzip.compress(content, compresslevel=9, mtime=0) if compress else content
@@ -264,25 +279,6 @@ def _recording_from_json(row: dict[str, Any]) -> Recording:
             )
         ),
     )
-
-
-def _trace_to_json(trace: Trace) -> dict[str, Any]:
-    return {
-        "format": FORMAT,
-        "schema_version": SCHEMA_VERSION,
-        "name": trace.name,
-        "target": trace.target,
-        "class_name": trace.class_name,
-        "parameters": [[list(p.names), p.dtype, list(p.shape), p.is_buffer, p.trainable] for p in trace.parameters],
-        "inputs": [[i.name, i.dtype, [_affine_to_json(dim) for dim in i.shape]] for i in trace.inputs],
-        "recordings": [_recording_to_json(recording) for recording in trace.recordings],
-        "provenance": {
-            "capplan_version": trace.provenance.capplan_version,
-            "versions": dict(sorted(trace.provenance.versions.items())),
-            "source_sha256": trace.provenance.source_sha256,
-            "notes": list(trace.provenance.notes),
-        },
-    }
 
 
 def _trace_from_json(document: dict[str, Any]) -> Trace:

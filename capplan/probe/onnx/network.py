@@ -158,7 +158,18 @@ class OnnxNetwork(torch.nn.Module):
         paths = {module_path(node.name) for node in model.graph.nodes}
         self._weights, on_host = _plan_weights(model.graph, computed=model.computed, paths=paths)
         for weight in self._weights:
-            self._add_weight(weight)
+            tensor = empty_weight(weight.shape, getattr(torch, weight.dtype))
+            if weight.constant.values is not None and tensor.is_meta and not weight.is_parameter:
+                attach(tensor, torch.from_numpy(numpy.array(weight.constant.values)))
+            owner = scope_at(self, weight.path)
+            if weight.is_parameter:
+                owner.register_parameter(
+                    weight.name, torch.nn.Parameter(tensor, requires_grad=tensor.is_floating_point())
+                )
+                if weight.dtype == "float32" and not self._probe:
+                    self._probe = f"{weight.path}.{weight.name}".lstrip(".")
+            else:
+                owner.register_buffer(weight.name, tensor)
         self._packed = {
             weight.constant.name: weight.constant.shape
             for weight in self._weights
@@ -168,18 +179,6 @@ class OnnxNetwork(torch.nn.Module):
         self._last_uses: dict[int, list[tuple[str, ...]]] = {}
         self._paths: dict[int, list[str]] = {}
         self._prepare(model.graph)
-
-    def _add_weight(self, weight: WeightPlan) -> None:
-        tensor = empty_weight(weight.shape, getattr(torch, weight.dtype))
-        if weight.constant.values is not None and tensor.is_meta and not weight.is_parameter:
-            attach(tensor, torch.from_numpy(numpy.array(weight.constant.values)))
-        owner = scope_at(self, weight.path)
-        if weight.is_parameter:
-            owner.register_parameter(weight.name, torch.nn.Parameter(tensor, requires_grad=tensor.is_floating_point()))
-            if weight.dtype == "float32" and not self._probe:
-                self._probe = f"{weight.path}.{weight.name}".lstrip(".")
-        else:
-            owner.register_buffer(weight.name, tensor)
 
     def _prepare(self, graph: Graph) -> None:
         """Find when values are last used, and the modules that nodes came from, for a graph and those within it."""

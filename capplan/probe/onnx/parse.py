@@ -149,7 +149,16 @@ class _GraphReader:
                 outputs=tuple(operator.output),
                 attributes={attribute.name: self._attribute(attribute, made) for attribute in operator.attribute},
             )
-            self._check_names(node, index, made)
+            self._nodes += 1
+            if self._nodes > MOST_NODES:
+                raise self._broken(f"more than {MOST_NODES:,} nodes")
+            if (missing := next((name for name in names_read(node) if name not in made), None)) is not None:
+                raise self._broken(
+                    f"{node.describe()}, number {index} of its graph, reads {missing!r}, which nothing before it "
+                    "makes: the graph has a cycle or lacks a node"
+                )
+            if (again := next((name for name in node.outputs if name and name in made), None)) is not None:
+                raise self._broken(f"{node.describe()}, number {index} of its graph, makes {again!r} a second time")
             made.update(name for name in node.outputs if name)
             nodes.append(node)
         outputs = tuple(map(self._port, message.output))
@@ -157,18 +166,6 @@ class _GraphReader:
             if port.name not in made:
                 raise self._broken(f"no node makes the output {port.name!r}")
         return Graph(name=message.name, nodes=tuple(nodes), constants=constants, inputs=inputs, outputs=outputs)
-
-    def _check_names(self, node: Node, index: int, made: set[str]) -> None:
-        self._nodes += 1
-        if self._nodes > MOST_NODES:
-            raise self._broken(f"more than {MOST_NODES:,} nodes")
-        if (missing := next((name for name in names_read(node) if name not in made), None)) is not None:
-            raise self._broken(
-                f"{node.describe()}, number {index} of its graph, reads {missing!r}, which nothing before it makes: "
-                "the graph has a cycle or lacks a node"
-            )
-        if (again := next((name for name in node.outputs if name and name in made), None)) is not None:
-            raise self._broken(f"{node.describe()}, number {index} of its graph, makes {again!r} a second time")
 
     def _check_counts(self, message: Any) -> None:
         """Refuse a node with other inputs than its operator takes in the file's opset, or with too few outputs."""

@@ -215,7 +215,9 @@ def _cheaper_words(answer: Answer, by_key: Mapping[str, OptionRow]) -> str | Non
     if found.cheaper is None or found.choice is None:
         return None
     row = by_key[found.cheaper.key]
-    saving = _saving(answer, by_key[found.choice.key], row)
+    choice = by_key[found.choice.key]
+    mine, theirs = _worths(answer, choice, row)
+    saving = 1 - theirs / mine if mine else 0.0
     return (
         f"{row.gpu_name} {_how(row)} would be {format_fraction(saving)} cheaper, "
         f"{_drawback(found.cheaper_concerns)}: {', '.join(found.cheaper_concerns)}."
@@ -259,11 +261,6 @@ def _beyond_the_caps(answer: Answer, by_key: Mapping[str, OptionRow]) -> str | N
         f"{best.gpu_name} {_how(best)} would be {format_fraction(saving)} cheaper and exceeds a cap: "
         f"{'; '.join(best.violations)}."
     )
-
-
-def _saving(answer: Answer, choice: OptionRow, other: OptionRow) -> float:
-    mine, theirs = _worths(answer, choice, other)
-    return 1 - theirs / mine if mine else 0.0
 
 
 def _sentence(name: str, answer: Answer, choice: OptionRow | None, count: int, service: str | None) -> str:

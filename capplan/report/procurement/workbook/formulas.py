@@ -38,9 +38,17 @@ class Formulas:
             amounts = {key: amounts[key] for key in ("kwh", "used")}
         found = {"best": self._best(), **amounts}
         if "finish" in self.places:
-            found["finish"] = self._finish()
+            load = self.report.demand.load
+            deadline_s = load.deadline_s if isinstance(load, Job | TrainingPurchase) else 0.0
+            growth = f"*(1+{self.names['growth_per_year']})" if "growth_per_year" in self.names else ""
+            found["finish"] = self._run_hours(0, f"{self._peak()}{growth}*({deadline_s!r}-{self.names['start_up']})")
         if isinstance(self.report.demand.load, TrainingPurchase):
-            found["rate"] = self._rate_beside_others()
+            peak, slots = self._sized_for(), self._cell("slots")
+            alone, within, across = (self._cell(key) for key in ("alone", "within", "across"))
+            is_one = f'AND({peak}<={alone}*1.000000001,OR({slots}=1,{self._cell("full")}="no"))'
+            wanted = f"{peak}/{within}"
+            fits = f"AND({slots}>1,ROUNDUP({wanted}-0.000000001*MAX(1,{wanted}),0)<={slots})"
+            found["rate"] = f"IF({is_one},{alone},IF({fits},{within},{across}))"
         if not self._one_gpu:
             for stem in ("need", "servers", "gpus", "samples", "hours"):
                 found |= {f"{stem}{year}": self._of_year(stem, year) for year in range(self._years)}
@@ -107,15 +115,6 @@ class Formulas:
         )
         return f"SUMPRODUCT({in_arrays(money.gpu_hours_at_level, hours, need, self._cell('slots'), self._spares)})"
 
-    def _rate_beside_others(self) -> str:
-        """Write the formula for one GPU's rate in the smallest fleet that keeps the deadline."""
-        peak, slots = self._sized_for(), self._cell("slots")
-        alone, within, across = (self._cell(key) for key in ("alone", "within", "across"))
-        is_one = f'AND({peak}<={alone}*1.000000001,OR({slots}=1,{self._cell("full")}="no"))'
-        wanted = f"{peak}/{within}"
-        fits = f"AND({slots}>1,ROUNDUP({wanted}-0.000000001*MAX(1,{wanted}),0)<={slots})"
-        return f"IF({is_one},{alone},IF({fits},{within},{across}))"
-
     def _sized_for(self) -> str:
         """Write the peak rate with the reserve that the fleet has for estimates that are off."""
         return f"{self._peak()}*{self._cell('reserve')}"
@@ -133,13 +132,6 @@ class Formulas:
         gpus, servers = (self._cell(f"{name}{year}") for name in ("gpus", "servers"))
         working = spreadsheet(money.working_gpus, gpus, servers, self._spares)
         return spreadsheet(money.run_hours, samples, self._cell("rate"), working, self.names["start_up"])
-
-    def _finish(self) -> str:
-        """Write the formula for the hours that the first year's fleet takes for one run, without its spare servers."""
-        load = self.report.demand.load
-        deadline_s = load.deadline_s if isinstance(load, Job | TrainingPurchase) else 0.0
-        growth = f"*(1+{self.names['growth_per_year']})" if "growth_per_year" in self.names else ""
-        return self._run_hours(0, f"{self._peak()}{growth}*({deadline_s!r}-{self.names['start_up']})")
 
     def _best(self) -> str:
         """Write the formula for whether this option is the cheapest recommendable one, up to rounding."""
