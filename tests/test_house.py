@@ -121,8 +121,8 @@ def test_commands_turn_words_into_a_request_and_render_the_answer() -> None:
 
 
 LINES = {
-    "api": 1130, "app": 10950, "cli": 2100, "core": 29050, "hub": 700, "llm": 24820, "probe": 18520, "processes": 850,
-    "report": 13600, "serve": 6820, "shapes": 4360, "specs": 7660, "verbs": 11970,
+    "api": 1130, "app": 10950, "cli": 2100, "core": 29050, "hub": 664, "llm": 24820, "probe": 18520, "processes": 824,
+    "report": 13500, "serve": 6820, "shapes": 4360, "specs": 7660, "verbs": 11970,
 }  # fmt: skip
 """The most lines that the modules of a package may have; a package that needs more says why where it raises this.
 
@@ -130,7 +130,7 @@ Deciding on what serves a model came from `report` to `app`; columns of tables w
 `verbs`; `files` puts the files of one answer in place together; `core` writes launch files for every kind of plan;
 `llm` knows tables of n-grams, shared compressed rows and SGLang's split pools, `verbs` the buyer's terms of serving.
 """
-CLASSES = 1420
+CLASSES = 1401
 """The most classes of the whole program."""
 
 
