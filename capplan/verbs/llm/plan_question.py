@@ -166,5 +166,6 @@ class LlmPlanQuestion(
 
         found = RUNNING.fullmatch(self.running or "")
         if found is None or not int(found[1]):
-            raise UsageError(f'⟨running⟩ {self.running!r}: write such as "6 x h100-sxm5-80gb", or "… at 2.10" USD/h.')
+            words = f'is a number and a GPU, "6 x h100-sxm5-80gb", or "6 x l4 at 0.80" USD/h, not {self.running!r}'
+            raise UsageError(f"⟨running⟩ {words}.")
         return int(found[1]), found[2], float(found[3]) if found[3] else None
