@@ -20,12 +20,7 @@ from capplan.core.latency.calibration import (
     IntervalWidth,
 )
 from capplan.core.latency.classes import ALL_CLASSES
-from capplan.core.memory.types import (
-    CommunicationSize,
-    CpuWorkspaces,
-    CudaSize,
-    MemoryCalibration,
-)
+from capplan.core.memory.types import CommunicationSize, CpuWorkspaces, CudaSize, MemoryCalibration
 from capplan.core.numbers import ENDS, Interval
 from capplan.core.origin import Origin
 from capplan.core.power import FEWEST_TIMES, MOST_TIMES, CardPower

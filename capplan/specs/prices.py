@@ -23,14 +23,7 @@ from capplan.core.gpus.prices import (
 from capplan.core.gpus.spec import GpuSpec, Source, SourceKind
 from capplan.errors import SpecError, UnknownNameError
 from capplan.specs.fetched import FETCHED, Fetched, dated, read_fetched
-from capplan.specs.folders import (
-    BUILT_IN,
-    PRICES,
-    built_in_folder,
-    has_own_price_list,
-    own_overlays,
-    price_folder,
-)
+from capplan.specs.folders import BUILT_IN, PRICES, built_in_folder, has_own_price_list, own_overlays, price_folder
 from capplan.specs.kept_values import kept_value
 from capplan.specs.providers import load_providers, provider_files
 from capplan.specs.strict_yaml import Checker, Tree, read_yaml

@@ -11,14 +11,7 @@ from capplan.core.assumed import CPU_USABLE_SHARE
 from capplan.core.calibrate.cpus import fit_cpu
 from capplan.core.calibrate.device import DeviceBenchmark, microbench_rows
 from capplan.core.calibrate.measured import CPU_AT_HAND
-from capplan.core.gpus.spec import (
-    GpuArchitecture,
-    GpuSpec,
-    MeasuredRate,
-    Microbenchmark,
-    PeakKind,
-    Segment,
-)
+from capplan.core.gpus.spec import GpuArchitecture, GpuSpec, MeasuredRate, Microbenchmark, PeakKind, Segment
 from capplan.core.latency.calibration import Calibration
 from capplan.core.latency.lookup import CPU, CPU_HALF
 from capplan.core.workload import Precision

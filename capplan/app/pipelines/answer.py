@@ -12,23 +12,10 @@ from capplan.core.memory.fit import available_memory, judge_fit
 from capplan.core.ops.attention import ask_attention
 from capplan.core.pipelines.expression import Number
 from capplan.core.pipelines.measured import PipelineCalibration
-from capplan.core.pipelines.prepared import (
-    PipelineMemory,
-    PipelineMemoryOn,
-    PreparedPart,
-    PreparedPipeline,
-)
+from capplan.core.pipelines.prepared import PipelineMemory, PipelineMemoryOn, PreparedPart, PreparedPipeline
 from capplan.core.pipelines.sharing import Degrees, share_sequence
 from capplan.core.pipelines.timing import Correction
-from capplan.core.pipelines.types import (
-    ON_ANOTHER,
-    ON_GPU,
-    ON_STREAM,
-    Offload,
-    Part,
-    PartKind,
-    Pipeline,
-)
+from capplan.core.pipelines.types import ON_ANOTHER, ON_GPU, ON_STREAM, Offload, Part, PartKind, Pipeline
 from capplan.core.plan.planner import Prepared, make_plan
 from capplan.core.plan.recommend import latencies_under_cap
 from capplan.core.plan.types import ConditionEffect, Fit, Plan, Rejection, rank_fits

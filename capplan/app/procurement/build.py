@@ -26,12 +26,7 @@ from capplan.core.workload import Mode, Precision
 from capplan.errors import UsageError
 from capplan.printable import printable_fields
 from capplan.report.procurement.fleet import fleet_row
-from capplan.report.procurement.types import (
-    AskedModel,
-    InfeasibleGpu,
-    ModelReport,
-    Report,
-)
+from capplan.report.procurement.types import AskedModel, InfeasibleGpu, ModelReport, Report
 from capplan.report.procurement.verdict import make_verdict
 from capplan.shapes.plan import cause, certain_gpus, item_of
 from capplan.shapes.procurement import LEFT_OUT, OPTION, PAYBACK, PICK, ROOF, SPEC_SOURCE, DecidedOption

@@ -8,13 +8,7 @@ from capplan.core.gpus.spec import GpuSpec
 from capplan.core.latency.advice import knee_batch
 from capplan.core.latency.device import Unsupported
 from capplan.core.latency.types import LatencyEstimate
-from capplan.core.memory.fit import (
-    LargestBatch,
-    available_memory,
-    judge_fit,
-    memory_shortage,
-    usable_memory,
-)
+from capplan.core.memory.fit import LargestBatch, available_memory, judge_fit, memory_shortage, usable_memory
 from capplan.core.memory.types import FitStatus, MemoryEstimate
 from capplan.core.plan.planner import CURVE_BATCHES, Prepared, refusal_of_size
 from capplan.core.plan.recommend import latencies_under_cap

@@ -5,13 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
-from capplan.core.ops.catalogue import (
-    INSTRUCTIONS_UNLESS_STATED,
-    FusedRole,
-    OperatorClass,
-    find_row,
-    operator_class,
-)
+from capplan.core.ops.catalogue import INSTRUCTIONS_UNLESS_STATED, FusedRole, OperatorClass, find_row, operator_class
 from capplan.core.trace.types import Kernel, MemoryFormat, Op, Operand, Recording
 
 FUSED = "capplan.fused"

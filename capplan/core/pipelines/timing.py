@@ -17,14 +17,7 @@ from capplan.core.latency.step import ExecutedStep
 from capplan.core.latency.types import LatencyEstimate
 from capplan.core.numbers import FloatArray, Interval
 from capplan.core.pipelines.measured import ATTENTION as ATTENTION_GROUP
-from capplan.core.pipelines.measured import (
-    CONVOLUTIONS,
-    GROUPS,
-    OTHERS,
-    PRODUCTS,
-    UNCALIBRATED,
-    PipelineCalibration,
-)
+from capplan.core.pipelines.measured import CONVOLUTIONS, GROUPS, OTHERS, PRODUCTS, UNCALIBRATED, PipelineCalibration
 from capplan.core.pipelines.sharing import Degrees, SharedAttention, exchange_s
 from capplan.core.pipelines.types import ON_GPU, ON_STREAM
 

@@ -4,13 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import NamedTuple
 
-from capplan.core.economics.fleet import (
-    FleetDecision,
-    FleetOption,
-    InventoryRow,
-    concerns_of,
-    violations_of,
-)
+from capplan.core.economics.fleet import FleetDecision, FleetOption, InventoryRow, concerns_of, violations_of
 from capplan.core.economics.packing import ShareRow
 from capplan.core.gpus.prices import Term
 from capplan.report.narrow import Grid

@@ -2,16 +2,7 @@
 
 from capplan.core.measurement.acceptance import Acceptance, AcceptanceVerdict
 from capplan.report.pages.blocks import Page, SigningLine
-from capplan.report.sections import (
-    Block,
-    LineRole,
-    Lines,
-    Section,
-    Table,
-    sentence,
-    shape_columns,
-    shape_data,
-)
+from capplan.report.sections import Block, LineRole, Lines, Section, Table, sentence, shape_columns, shape_data
 from capplan.shapes.acceptance import FINDING
 
 

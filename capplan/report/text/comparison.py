@@ -23,13 +23,7 @@ from capplan.report.text.answer import WORDS_HINT
 from capplan.report.text.gpus import local_words
 from capplan.shapes.comparison import COMPARISON_ROW
 from capplan.shapes.shape import View
-from capplan.units import (
-    format_bytes,
-    format_flops,
-    format_joules,
-    format_parameters,
-    format_rate,
-)
+from capplan.units import format_bytes, format_flops, format_joules, format_parameters, format_rate
 
 Value = TypeVar("Value")
 _MOST_REASONS = 6

@@ -6,14 +6,7 @@ from typing import TypeVar
 
 from capplan.core.gpus.spec import GpuSpec, PeakKind, SourceKind
 from capplan.core.latency.advice import ComparedRun, SpeedAdvice, device_batch, knee_batch, saturating_batch
-from capplan.core.latency.breakdown import (
-    BOUND_RULE,
-    UNIT_NAMES,
-    ClassicBound,
-    KernelShare,
-    StepBreakdown,
-    UnitWork,
-)
+from capplan.core.latency.breakdown import BOUND_RULE, UNIT_NAMES, ClassicBound, KernelShare, StepBreakdown, UnitWork
 from capplan.core.latency.calibration import Calibration
 from capplan.core.latency.kernel_time import PeakUse
 from capplan.core.latency.types import EVIDENCE_WORDS, LatencyEstimate

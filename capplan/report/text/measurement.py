@@ -12,14 +12,7 @@ from capplan.core.measurement.start import MeasuredStart, StartStep
 from capplan.core.measurement.types import Measurement, TheoryFigures
 from capplan.core.workload import TimingMethod
 from capplan.report.sections import Column, LineRole, Lines, Section, Table, data, figure, plain_columns, words
-from capplan.units import (
-    format_bytes,
-    format_count,
-    format_flops_per_s,
-    format_fraction,
-    format_rate,
-    format_seconds,
-)
+from capplan.units import format_bytes, format_count, format_flops_per_s, format_fraction, format_rate, format_seconds
 
 
 def _signed_percentage(fraction: float) -> str:

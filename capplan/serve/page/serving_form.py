@@ -15,13 +15,7 @@ from capplan.llm.core.serving.estimate import ServingEstimate, ServingPoint
 from capplan.report.render import render
 from capplan.report.sections import Column, Format, Section, figure, shape_columns, words
 from capplan.report.text.llm.money import launch_blocks, money_lines
-from capplan.report.text.llm.plan import (
-    disaggregation_line,
-    headline,
-    nearest_rejections,
-    plan_columns,
-    why_rejected,
-)
+from capplan.report.text.llm.plan import disaggregation_line, headline, nearest_rejections, plan_columns, why_rejected
 from capplan.serve.page.explain import Explained
 from capplan.serve.page.question import SERVING_FORM, LlmPageQuestion
 from capplan.serve.page.render import render_template
@@ -33,12 +27,7 @@ from capplan.serve.questions import question_link
 from capplan.shapes.llm_memory import llm_memory_document
 from capplan.shapes.llm_serving import POINT, shared_words
 from capplan.shapes.types import LlmMemoryDocument
-from capplan.units import (
-    format_bytes,
-    format_parameters,
-    format_rate,
-    format_seconds,
-)
+from capplan.units import format_bytes, format_parameters, format_rate, format_seconds
 from capplan.verbs.llm.estimate import LLM_ESTIMATE, LlmEstimateQuestion, answer_llm_estimate
 from capplan.verbs.llm.fields import names_of
 from capplan.verbs.llm.memory import LlmMemoryQuestion, answer_llm_memory

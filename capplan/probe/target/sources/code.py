@@ -15,13 +15,7 @@ from capplan.probe.foreign.code import uncompiled
 from capplan.probe.foreign.importing import load_code
 from capplan.probe.foreign.stored import as_parameter
 from capplan.probe.inputs.grammar import InputRequest
-from capplan.probe.inputs.tensors import (
-    FunctionInputs,
-    InputMaker,
-    asked_inputs,
-    image_of_stated_size,
-    refuse_seq_len,
-)
+from capplan.probe.inputs.tensors import FunctionInputs, InputMaker, asked_inputs, image_of_stated_size, refuse_seq_len
 from capplan.probe.target.types import Target, full_words, source_sha256, versions_of
 
 

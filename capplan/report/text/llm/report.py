@@ -26,13 +26,7 @@ from capplan.report.sections import (
 )
 from capplan.report.text.gpus import local_words
 from capplan.report.text.llm.money import LAUNCH_OPTIONS, money_lines
-from capplan.report.text.llm.plan import (
-    FRONT,
-    disaggregation_line,
-    headline,
-    load_words,
-    plan_columns,
-)
+from capplan.report.text.llm.plan import FRONT, disaggregation_line, headline, load_words, plan_columns
 from capplan.report.text.llm.serving import load_columns, saturation_line, simulation_chart
 from capplan.report.text.ways import ways_report
 from capplan.shapes.llm_serving import shared_words
