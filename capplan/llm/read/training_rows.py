@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 
 from capplan.llm.core.architecture import Architecture, Layer
@@ -28,6 +29,8 @@ from capplan.llm.core.training.job import (
 from capplan.llm.core.training.memory import MemoryScope
 from capplan.llm.read.catalogue import find_in_catalogue
 from capplan.llm.read.run_rows import RunFile, number, read_runs
+from capplan.specs.folders import calibration_file
+from capplan.specs.strict_yaml import read_versioned
 from capplan.tables import UnreadableRowError
 
 REQUIRED = ("model", "gpu", "framework")
@@ -35,27 +38,22 @@ _GIB = 2**30
 _LARGEST_COUNT, _MOST_LAYERS = 10**8, 2000
 """What is read at most, so that one wrong row cannot stop a validation."""
 
-_COMPUTE = {
-    "bf16": Compute.BF16, "full bf16": Compute.BF16, "bf16 amp": Compute.BF16, "bf16-true": Compute.BF16,
-    "bfloat16": Compute.BF16, "fp16": Compute.FP16, "fp16 amp": Compute.FP16, "fp8/fp16": Compute.FP8,
-    "fp32": Compute.FP32, "tf32": Compute.TF32, "nvfp4": Compute.NVFP4, "fp4": Compute.NVFP4, "mxfp4": Compute.NVFP4,
-    "mxfp8": Compute.MXFP8, "fp8-mx": Compute.MXFP8, "fp8_mx": Compute.MXFP8, "int8-mixed": Compute.BF16,
-    "int8 weights": Compute.BF16,
-}  # fmt: skip
-_SHARDS = {
-    "none": Shard.NONE, "ddp": Shard.NONE, "zero0": Shard.NONE, "zero1": Shard.ZERO1, "distributed": Shard.ZERO1,
-    "zero2": Shard.ZERO2, "grad_op": Shard.ZERO2, "zero3": Shard.ZERO3, "full_shard": Shard.ZERO3, "fsdp": Shard.ZERO3,
-    "hybrid": Shard.ZERO3, "hsdp": Shard.ZERO3, "fsdp2": Shard.ZERO3,
-}  # fmt: skip
 _OFFLOADED = (
     ("optimizer", Offloaded.OPTIMIZER), ("param", Offloaded.PARAMETERS), ("activation", Offloaded.ACTIVATIONS),
 )  # fmt: skip
-_OPTIMIZERS = (
-    ("paged", OptimizerRecipe.PAGED_ADAMW_8BIT), ("8-bit", OptimizerRecipe.ADAMW_8BIT),
-    ("8bit", OptimizerRecipe.ADAMW_8BIT), ("fp8", OptimizerRecipe.ADAMW_8BIT), ("4-bit", OptimizerRecipe.ADAMW_4BIT),
-    ("adafactor", OptimizerRecipe.ADAFACTOR), ("muon", OptimizerRecipe.MUON), ("lion", OptimizerRecipe.LION),
-    ("sgd", OptimizerRecipe.SGD),
-)  # fmt: skip
+
+
+@cache
+def _meanings() -> Mapping[str, Mapping[str, str]]:
+    columns: Mapping[str, Mapping[str, str]] = read_versioned(
+        calibration_file("training-words.yaml"), what="words of training runs", version=1, shown="training-words.yaml"
+    )["columns"]
+    return columns
+
+
+def _meant(column: str, text: str) -> str | None:
+    """Return what the text of a column means; None where none of its patterns is found."""
+    return next((meant for pattern, meant in _meanings()[column].items() if re.search(pattern, text.lower())), None)
 
 
 def read_training(path: Path) -> RunFile[MeasuredTraining]:
@@ -87,7 +85,7 @@ def parse_training(row: Mapping[str, str], line: int) -> MeasuredTraining:
     sequence = _count(row, "seq_len", None)
     micro_batch, accumulation = _batches(row, layout)
     recompute, is_stated = _recompute(row, framework)
-    optimizer, offloaded = (row.get(name, "").lower() for name in ("optimizer", "offload"))
+    offloaded = row.get("offload", "").lower()
     job = TrainingJob(
         architecture=architecture,
         framework=framework,
@@ -96,7 +94,7 @@ def parse_training(row: Mapping[str, str], line: int) -> MeasuredTraining:
         base=_base(row, method),
         compute=_compute(row),
         states=_states(row, framework, method),
-        optimizer=next((recipe for word, recipe in _OPTIMIZERS if word in optimizer), OptimizerRecipe.ADAMW),
+        optimizer=OptimizerRecipe(_meant("optimizer", row.get("optimizer", "")) or OptimizerRecipe.ADAMW),
         layout=layout,
         sequence_tokens=sequence,
         micro_batch=micro_batch,
@@ -120,22 +118,10 @@ def parse_training(row: Mapping[str, str], line: int) -> MeasuredTraining:
         month=_month(row),
         tokens_per_s=_speed(row, job),
         peak_bytes=(number(row, "peak_memory_gib") or 0.0) * _GIB or None,
-        peak_kind=_kind(row),
+        peak_kind=MemoryScope(_meant("memory_kind", row.get("memory_kind", "")) or MemoryScope.ALLOCATED),
         ran_out=row.get("outcome", "") == "oom",
         network_bytes_per_s=_network(row, layout),
     )
-
-
-_FRAMEWORK_HINTS = (
-    ("composer", "composer"), ("foundry", "composer"), ("titan", "torchtitan"), ("tune", "torchtune"),
-    ("primus", "primus"), ("internevo", "internevo"), ("internlm", "internevo"), ("bridge", "megatron-bridge"),
-    ("nemo", "nemo"), ("megatron-deepspeed", "megatron-deepspeed"), ("neox", "megatron-deepspeed"),
-    ("megatron", "megatron"), ("unsloth", "unsloth"), ("axolotl", "axolotl"), ("trl", "trl"), ("peft", "peft"),
-    ("factory", "llama-factory"), ("transformers", "hf-trainer"), ("hf", "hf-trainer"), ("xla", "xla"), ("jax", "xla"),
-    ("maxtext", "xla"), ("colossal", "colossalai"), ("nanotron", "megatron"), ("olmo", "torchtitan"),
-    ("lit", "litgpt"), ("fsdp2", "fsdp2"), ("fsdp", "fsdp1"), ("deepspeed", "deepspeed"), ("zero", "deepspeed"),
-)  # fmt: skip
-"""Parts of names that identify the known framework of a row, the first that occurs."""
 
 
 def _month(row: Mapping[str, str]) -> str:
@@ -158,9 +144,8 @@ def _framework(row: Mapping[str, str]) -> TrainingFramework:
     month = _month(row) or None
     if name in known:
         return find_framework(name, month=month)
-    for part, meant in _FRAMEWORK_HINTS:
-        if part in name:
-            return find_framework(meant, month=month)
+    if (meant := _meant("framework", name)) is not None:
+        return find_framework(meant, month=month)
     if (number(row, "tp") or 1) > 1 or (number(row, "pp") or 1) > 1:
         return find_framework("megatron")
     return find_framework("trl" if row.get("task", "") in ("lora", "qlora") else "fsdp2")
@@ -277,7 +262,12 @@ def _layout(row: Mapping[str, str], framework: TrainingFramework) -> TrainingLay
     if gpus % product and data:
         gpus = product * data
     ranks = max(1, gpus // product) * context
-    shard = _shard((row["sharding"] or "none").lower()) if "sharding" in row else default_shard(framework, ranks=ranks)
+    shard = default_shard(framework, ranks=ranks)
+    if "sharding" in row:
+        text = (row["sharding"] or "none").lower()
+        if (meant := _meant("sharding", text)) is None:
+            raise UnreadableRowError(f"sharding {text!r} is not one of {_SHARDINGS}")
+        shard = Shard(meant)
     is_hybrid = any(word in row.get("sharding", "").lower() for word in ("hybrid", "hsdp"))
     group = _count(row, "shard_group", 8) if row.get("shard_group") or is_hybrid else None
     experts = _count(row, "experts", 1)
@@ -298,18 +288,7 @@ def _layout(row: Mapping[str, str], framework: TrainingFramework) -> TrainingLay
     )
 
 
-def _shard(text: str) -> Shard:
-    if text in _SHARDS:
-        return _SHARDS[text]
-    words = (
-        ("3", Shard.ZERO3), ("full", Shard.ZERO3), ("hybrid", Shard.ZERO3), ("hsdp", Shard.ZERO3),
-        ("fsdp", Shard.ZERO3), ("2", Shard.ZERO2), ("1", Shard.ZERO1), ("distributed", Shard.ZERO1),
-        ("ddp", Shard.NONE),
-    )  # fmt: skip
-    for word, shard in words:
-        if word in text:
-            return shard
-    raise UnreadableRowError(f"sharding {text!r} is not one of {', '.join(_SHARDS)}")
+_SHARDINGS = "none, ddp, zero0, zero1, distributed, zero2, grad_op, zero3, full_shard, fsdp, hybrid, hsdp, fsdp2"
 
 
 def _batches(row: Mapping[str, str], layout: TrainingLayout) -> tuple[int, int]:
@@ -362,18 +341,8 @@ def _compute(row: Mapping[str, str]) -> Compute:
     note = row.get("note", "")
     if note.startswith(_BIGSCIENCE_RUNS) and _FIRST_BF16_SECTION not in note:
         return Compute.FP16
-    if text in _COMPUTE:
-        return _COMPUTE[text]
-    if "mxfp8" in text or text in ("fp8-mx", "mx"):
-        return Compute.MXFP8
-    if "fp4" in text:
-        return Compute.NVFP4
-    if "fp8" in text or "float8" in text:
-        return Compute.FP8
-    if "bf16" in text or "bfloat" in text:
-        return Compute.BF16
-    if "16" in text or "half" in text:
-        return Compute.FP16
+    if (meant := _meant("precision", text)) is not None:
+        return Compute(meant)
     raise UnreadableRowError(f"precision {text!r} is not known")
 
 
@@ -389,15 +358,8 @@ def _states(row: Mapping[str, str], framework: TrainingFramework, method: Method
 
 
 def _attention(row: Mapping[str, str], framework: TrainingFramework) -> AttentionImplementation:
-    text = row.get("attention", "").lower()
-    if text.startswith("eager") or text in ("local", "math"):
-        return AttentionImplementation.EAGER
-    if not {"te", "cudnn", "flash3", "fa3", "aiter", "ck", "xla"}.isdisjoint(re.findall(r"[a-z0-9]+", text)):
-        return AttentionImplementation.TUNED
-    if text.startswith("flash (1"):
-        return AttentionImplementation.FLASH1
-    if text:
-        return AttentionImplementation.FLASH
+    if (meant := _meant("attention", row.get("attention", ""))) is not None:
+        return AttentionImplementation(meant)
     return AttentionImplementation.TUNED if framework.tunes_attention else AttentionImplementation.FLASH
 
 
@@ -416,13 +378,6 @@ def _speed(row: Mapping[str, str], job: TrainingJob) -> float | None:
     if not time_s or not batch or "mixed length" in note:
         return None
     return batch * job.sequence_tokens / time_s / job.layout.gpus
-
-
-def _kind(row: Mapping[str, str]) -> MemoryScope:
-    text = row.get("memory_kind", "").lower()
-    if "nvidia-smi" in text or "rocm-smi" in text or "device" in text:
-        return MemoryScope.DEVICE
-    return MemoryScope.RESERVED if "reserved" in text or "unknown" in text else MemoryScope.ALLOCATED
 
 
 _PORT_GBIT_PER_S = {"NDR": 400.0, "HDR": 200.0, "EDR": 100.0}
