@@ -100,7 +100,7 @@ def test_the_table_reads_well():
         (["qwen3-14b", *H100, "--tp", "5"], "possible are 1, 2, 4, 8"),
         (["qwen3-14b", *H100, "--max-len", "100000"], "handles at most 40960 tokens"),
         (["llama-3.1-8b-instruct", "--gpu", "rtx-5090", "--weights", "int8"], "has no int8 kernels for rtx-5090"),
-        (["qwen3-14b", *H100, "--kv", "nvfp4"], "not on h100-sxm5-80gb"),
+        (["qwen3-14b", *H100, "--kv", "nvfp4"], "no kernels of a KV cache in nvfp4 (--kv) for h100-sxm5-80gb"),
         (["minimax-text-01", *H100], "lightning attention"),
         (["qwen3-23b", *H100], "did you mean qwen3"),
         (["qwen3-14b", "--gpu", "h101"], "unknown GPU 'h101'"),
