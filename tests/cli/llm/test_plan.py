@@ -507,7 +507,7 @@ def test_every_form_of_a_load_is_answered(run: Run, load: tuple[str, ...]) -> No
 
 @pytest.mark.parametrize("words", ["8x h100 at $2.5", "8 x h100 at 2,5", "0 x h100"])
 def test_a_price_that_cannot_be_read_is_no_part_of_a_name(run: Run, words: str) -> None:
-    assert "write such as" in run(*ONE_GPU, "--rate", "1", "--running", words).stderr
+    assert "is a number and a GPU" in run(*ONE_GPU, "--rate", "1", "--running", words).stderr
 
 
 def test_a_simulated_replica_is_one_of_the_fleet_that_follows_the_week(run: Run) -> None:

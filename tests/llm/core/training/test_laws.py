@@ -695,7 +695,7 @@ def test_a_configuration_holds_the_batch_and_the_length(name: str) -> None:
         ("megatron", "--fp16"),
         ("axolotl", "fp16: true"),
         ("hf-trainer", "mixed_precision: fp16"),
-        ("trl", "--max_length 4096 --fp16 "),
+        ("trl", "fp16: true\n"),
     ],
 )
 def test_a_job_in_fp16_is_written_as_such(name: str, words: str) -> None:
@@ -774,18 +774,18 @@ def test_trainers_get_the_words_of_trls_scripts() -> None:
     written = launched(replace(adapted(Method.QLORA, BaseFormat.NF4_DQ), optimizer=OptimizerRecipe.PAGED_ADAMW_8BIT))
     assert written is not None
     for words in (
-        "--load_in_4bit --use_bnb_nested_quant",
-        "--optim paged_adamw_8bit",
-        "--dtype bfloat16",
-        "--use_peft",
+        "load_in_4bit: true\nuse_bnb_nested_quant: true\n",
+        "optim: paged_adamw_8bit\n",
+        "dtype: bfloat16\n",
+        "use_peft: true\n",
     ):
         assert words in written
-    assert "--gradient_checkpointing False" in written  # SFTConfig's default is True
+    assert "gradient_checkpointing: false" in written  # SFTConfig's default is True
     full = launched(job(framework=trl, states=trl.states, recompute=Recompute.FULL))
     assert full is not None
-    assert "--gradient_checkpointing True" in full
-    assert "--dtype" not in full  # autocast keeps weights in fp32, TRL's default
-    assert "--use_peft" not in full
+    assert "gradient_checkpointing: true" in full
+    assert "\ndtype:" not in full  # autocast keeps weights in fp32, TRL's default
+    assert "use_peft" not in full
 
 
 def test_what_is_offloaded_is_written_for_every_framework() -> None:
