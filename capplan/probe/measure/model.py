@@ -76,7 +76,7 @@ def ready_model(target: Target, *, workload: Workload, device: torch.device) -> 
 
 
 def prepared(target: Target, module: torch.nn.Module, *, workload: Workload, device: torch.device) -> ReadyModel:
-    """Give a target's module, on its device, the number format, layout and framework of a workload."""
+    """Set the number format, layout and framework of a module that is on its device."""
     module.requires_grad_(False)
     set_mode(module, training=False)
     if _is_converted(workload.precision):

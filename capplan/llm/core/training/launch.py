@@ -61,15 +61,22 @@ def nodes_of(job: TrainingJob) -> tuple[int, int]:
 
 
 def _words(job: TrainingJob, forms: FrameworkForms) -> dict[str, str]:
+    flags = _flags(job)
+    spelt = {f"is_{name}": str(holds) for name, holds in flags.items()}
+    spelt |= {f"lower_{name}": str(holds).lower() for name, holds in flags.items()}
+    return form_words({**_texts(job, forms), **flags, **spelt}, forms.words)
+
+
+def _texts(job: TrainingJob, forms: FrameworkForms) -> dict[str, object]:
+    """Return the words and numbers of a job."""
     layout, model, targets = job.layout, job.architecture, job.adapter.targets
     nodes, per_node = nodes_of(job)
     group = layout.shard_group // layout.context if layout.shard_group else layout.data
     is_half = job.compute not in (Compute.TF32, Compute.FP32)
     zero3 = layout.shard is Shard.ZERO3
-    moved = {Offloaded.OPTIMIZER, Offloaded.PARAMETERS} & job.offloaded
     names = {kind: " ".join(table[name] for name in targets if name in table) for kind, table in forms.matrices.items()}
     left = (f"# left to you: {what}" for what in dict.fromkeys(_beyond_megatron(model)))
-    texts = {
+    return {
         "space": " ",
         "model": model.name, "repository": model.publisher_id or "REPOSITORY",
         "nodes": nodes, "per_node": per_node, "gpus": layout.gpus, "micro_batch": job.micro_batch,
@@ -93,7 +100,15 @@ def _words(job: TrainingJob, forms: FrameworkForms) -> dict[str, str]:
         **{f"{kind}_{name}": words.replace(" ", joint) for kind, words in names.items()
            for name, joint in (("words", " "), ("list", ", "), ("commas", ","))},
     }  # fmt: skip
-    flags = {
+
+
+def _flags(job: TrainingJob) -> dict[str, bool]:
+    """Return what holds of a job, and what its framework has to be asked for."""
+    layout, model, targets = job.layout, job.architecture, job.adapter.targets
+    nodes, _ = nodes_of(job)
+    zero3 = layout.shard is Shard.ZERO3
+    moved = {Offloaded.OPTIMIZER, Offloaded.PARAMETERS} & job.offloaded
+    return {
         "several": nodes > 1, "alone": layout.gpus == 1, "adapted": job.is_adapted, "compiled": job.compiled,
         "pipelined": layout.pipeline > 1, "interleaved": layout.virtual > 1, "zero_bubble": layout.zero_bubble,
         "shares_matrices": layout.tensor > 1, "spreads_experts": layout.expert > 1, "zero3": zero3,
@@ -127,9 +142,6 @@ def _words(job: TrainingJob, forms: FrameworkForms) -> dict[str, str]:
         "asks_other_than_bf16": job.compute is not Compute.BF16,
         "odd_for_unsloth": layout.gpus > 1 or job.optimizer is not OptimizerRecipe.ADAMW_8BIT,
     }  # fmt: skip
-    spelt = {f"is_{name}": str(holds) for name, holds in flags.items()}
-    spelt |= {f"lower_{name}": str(holds).lower() for name, holds in flags.items()}
-    return form_words({**texts, **flags, **spelt}, forms.words)
 
 
 def _model_words(model: Architecture) -> dict[str, object]:
