@@ -7,6 +7,7 @@ import re
 import subprocess
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec import structs
@@ -97,14 +98,20 @@ def test_the_signature_of_the_pdf_stands_on_page_one(report: Report, tmp_path: P
     assert len(pages) <= 12
 
 
-def test_the_decision_for_all_services_names_what_is_ordered(report: Report) -> None:
-    """It named a GPU alone: neither provider nor machine nor region nor term could be ordered from it."""
+def chosen(report: Report) -> tuple[Any, Any, Any]:
+    """Return the fleet of all services, its choice, and that option as the first service alone has it."""
     fleet = report.fleet
     assert fleet is not None
     choice = fleet.option(fleet.choice)
     assert choice is not None
     alone = report.models[0].option(choice.key)
     assert alone is not None
+    return fleet, choice, alone
+
+
+def test_the_decision_for_all_services_names_what_is_ordered(report: Report) -> None:
+    """It named a GPU alone: neither provider nor machine nor region nor term could be ordered from it."""
+    fleet, _, alone = chosen(report)
     asked = at_least(2, [word for word in (alone.provider, alone.instance, alone.region) if word])
     assert [word for word in asked if word not in fleet.sentence] == []
 
@@ -126,12 +133,7 @@ def test_no_letters_of_a_table_or_tile_are_below_seven_points(tmp_path: Path) ->
 
 
 def test_what_is_to_be_checked_is_the_fleet_not_one_service(report: Report) -> None:
-    fleet = report.fleet
-    assert fleet is not None
-    choice = fleet.option(fleet.choice)
-    assert choice is not None
-    alone = report.models[0].option(choice.key)
-    assert alone is not None
+    _, choice, alone = chosen(report)
     machines = -(-choice.added_by_year[0] // alone.server_slots)
     table = checks_table(report)
     assert table is not None
